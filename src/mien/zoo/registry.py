@@ -1,0 +1,108 @@
+"""The registry: finds every model family by looking into the task packages, and loads models.
+
+A family is one class in one file, decorated with `@register(...)`. Nothing else needs an edit.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, TypeVar, get_args
+
+from mien.errors import OptionsError
+from mien.options import Device
+
+Task = Literal["detector", "landmarker", "embedder", "swapper", "masker", "expression"]
+TASKS: tuple[Task, ...] = get_args(Task)
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """One weights file that ships in the wheel, under `mien/weights`."""
+
+    file: str
+    sha256: str
+    size: int
+    """Bytes."""
+
+    @property
+    def path(self) -> Path:
+        """Where the file lies on this machine."""
+        return Path(str(files("mien") / "weights" / self.file))
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard:
+    """What a user must know of a model before using it."""
+
+    name: str
+    task: Task
+    licence: str
+    """SPDX identifier."""
+    commercial: bool
+    """Whether the licence of the weights allows commercial use."""
+    origin: str
+    weights: Weights | None = None
+    """None for a model without a network."""
+
+
+_C = TypeVar("_C", bound=type[Any])
+
+
+def register(card: ModelCard) -> Callable[[_C], _C]:
+    """Mark a class as the model family that `card` describes. The class is built with `(device)`."""
+
+    def mark(cls: _C) -> _C:
+        cls.card = card
+        return cls
+
+    return mark
+
+
+@cache
+def registry() -> Mapping[tuple[Task, str], type[Any]]:
+    """All families by (task, name)."""
+    found: dict[tuple[Task, str], type[Any]] = {}
+    for task in TASKS:
+        package = importlib.import_module(f"mien.zoo.{task}s")
+        for module in pkgutil.iter_modules(package.__path__):
+            for value in vars(importlib.import_module(f"{package.__name__}.{module.name}")).values():
+                card = vars(value).get("card") if isinstance(value, type) else None
+                if isinstance(card, ModelCard):
+                    found[card.task, card.name] = value
+    return MappingProxyType(found)
+
+
+class Zoo:
+    """Loads models on one device, each once. Not global: whoever needs models owns a Zoo."""
+
+    def __init__(self, device: Device = "auto") -> None:
+        self.device = device
+        self._loaded: dict[tuple[Task, str], Any] = {}
+
+    def load(self, task: Task, name: str) -> Any:
+        """The model, ready to call.
+
+        Raises:
+            OptionsError: no family of that name.
+            ModelError, DeviceError: see `runtime.session.Session`.
+        """
+        key = (task, name)
+        if key not in self._loaded:
+            family = registry().get(key)
+            if family is None:
+                names = ", ".join(sorted(n for t, n in registry() if t == task))
+                raise OptionsError(f"no {task} is called {name!r}; choose one of: {names}")
+            self._loaded[key] = family(self.device)
+        return self._loaded[key]
+
+    @property
+    def loaded(self) -> tuple[ModelCard, ...]:
+        """Cards of the models loaded so far."""
+        return tuple(model.card for model in self._loaded.values())
