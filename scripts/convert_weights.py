@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Make the weights of the wheel from the original ONNX files.
+
+usage: convert_weights.py ORIGINALS DESTINATION     (needs the `onnx` package)
+
+Large initializers are stored as float16 behind a Cast, which ONNX Runtime folds away when it loads
+the file, so arithmetic stays float32. The batch dimension is made free where the graph fixed it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper, shape_inference
+
+MIN_ELEMENTS = 256
+"""Smaller tensors (biases, slopes) stay float32: they save nothing and matter most."""
+
+
+def store_float16(model: onnx.ModelProto) -> None:
+    """Store large float32 initializers as float16, each read through a Cast to float32."""
+    graph = model.graph
+    casts = []
+    for tensor in list(graph.initializer):
+        if tensor.data_type != onnx.TensorProto.FLOAT or np.prod(tensor.dims) < MIN_ELEMENTS:
+            continue
+        values = numpy_helper.to_array(tensor)
+        if np.abs(values).max() > np.finfo(np.float16).max:
+            continue
+        half = tensor.name + "_f16"
+        graph.initializer.remove(tensor)
+        graph.initializer.append(numpy_helper.from_array(values.astype(np.float16), half))
+        casts.append(helper.make_node("Cast", [half], [tensor.name], to=onnx.TensorProto.FLOAT))
+    nodes = casts + list(graph.node)
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def free_batch(model: onnx.ModelProto) -> None:
+    """Name the first dimension of every input and output `batch`."""
+    for value in (*model.graph.input, *model.graph.output):
+        dim = value.type.tensor_type.shape.dim[0]
+        dim.Clear()
+        dim.dim_param = "batch"
+    del model.graph.value_info[:]
+
+
+def _set_initializer(graph: onnx.GraphProto, name: str, values: np.ndarray) -> None:
+    for tensor in graph.initializer:
+        if tensor.name == name:
+            graph.initializer.remove(tensor)
+            break
+    graph.initializer.append(numpy_helper.from_array(values, name))
+
+
+def free_embedder(model: onnx.ModelProto) -> None:
+    """The final Reshape to (1, -1) becomes (-1, 128)."""
+    graph = model.graph
+    last = graph.node[-1]
+    assert last.op_type == "Reshape" and last.output[0] == graph.output[0].name
+    _set_initializer(graph, "output_shape", np.array([-1, 128], np.int64))
+    last.input[1] = "output_shape"
+    drop_unused(model)
+    free_batch(model)
+
+
+def free_masker(model: onnx.ModelProto) -> None:
+    """Every Resize to absolute sizes (which hold the batch) becomes a Resize by scales."""
+    shapes = {
+        value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        for value in shape_inference.infer_shapes(model, data_prop=True).graph.value_info
+    }
+    for index, node in enumerate(n for n in model.graph.node if n.op_type == "Resize" and len(n.input) == 4):
+        before, after = shapes[node.input[0]], shapes[node.output[0]]
+        scales = np.array([1, 1, after[2] / before[2], after[3] / before[3]], np.float32)
+        _set_initializer(model.graph, f"scales_{index}", scales)
+        source = node.input[0]
+        del node.input[:]
+        node.input.extend([source, "", f"scales_{index}"])
+    drop_unused(model)
+    free_batch(model)
+
+
+def drop_unused(model: onnx.ModelProto) -> None:
+    """Remove nodes and initializers that no output needs."""
+    graph = model.graph
+    needed = {value.name for value in graph.output}
+    kept = []
+    for node in reversed(graph.node):
+        if needed.intersection(node.output):
+            needed.update(node.input)
+            kept.append(node)
+    initializers = [tensor for tensor in graph.initializer if tensor.name in needed]
+    del graph.node[:], graph.initializer[:]
+    graph.node.extend(reversed(kept))
+    graph.initializer.extend(initializers)
+
+
+STEPS: dict[str, tuple[Callable[[onnx.ModelProto], None], ...]] = {
+    "yunet_n": (),
+    "mesh478": (),
+    "blendshapes52": (store_float16,),
+    "mobilefacenet_128": (free_embedder, store_float16),
+    "skin_hair_clothes": (free_masker,),
+}
+
+
+def main(originals: Path, destination: Path) -> None:
+    """Convert every model and print its size and sha256."""
+    for name, steps in STEPS.items():
+        model = onnx.load(originals / f"{name}.onnx")
+        for step in steps:
+            step(model)
+        onnx.checker.check_model(model, full_check=True)
+        data = model.SerializeToString(deterministic=True)
+        (destination / f"{name}.onnx").write_bytes(data)
+        print(f"{name}.onnx {len(data)} {hashlib.sha256(data).hexdigest()}")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
