@@ -60,6 +60,7 @@ class Session:
                 f"device {device!r} is not available (this ONNX Runtime offers {', '.join(available_devices())}); "
                 "run `mien doctor`, or choose --device cpu"
             )
+        self._running: set[ort.RunOptions] = set()
         self.inputs = tuple(Tensor(i.name, tuple(i.shape), i.type) for i in self._session.get_inputs())
         self.outputs = tuple(Tensor(o.name, tuple(o.shape), o.type) for o in self._session.get_outputs())
 
@@ -83,11 +84,20 @@ class Session:
     def __call__(self, *arrays: npt.NDArray[Any]) -> Sequence[npt.NDArray[np.float32]]:
         """Run once; arrays in the order of `inputs`, results in the order of `outputs`."""
         feeds = {tensor.name: array for tensor, array in zip(self.inputs, arrays, strict=True)}
+        options = ort.RunOptions()
+        self._running.add(options)
         try:
-            results: Sequence[npt.NDArray[np.float32]] = self._session.run(None, feeds)
+            results: Sequence[npt.NDArray[np.float32]] = self._session.run(None, feeds, options)
         except Exception as error:
             raise ModelError(f"{self.name}: inference failed ({_first_line(error)})") from error
+        finally:
+            self._running.discard(options)
         return results
+
+    def cancel(self) -> None:
+        """End the inferences that run now, from any thread: they fail with ModelError. Later ones are not affected."""
+        for options in tuple(self._running):
+            options.terminate = True
 
 
 def _first_line(error: BaseException) -> str:

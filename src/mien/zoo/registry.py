@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 from mien.errors import OptionsError
 from mien.options import Device
+from mien.runtime.session import Session
 
 Task = Literal["detector", "landmarker", "embedder", "swapper", "masker", "expression"]
 TASKS: tuple[Task, ...] = get_args(Task)
@@ -101,6 +102,13 @@ class Zoo:
                 raise OptionsError(f"no {task} is called {name!r}; choose one of: {names}")
             self._loaded[key] = family(self.device)
         return self._loaded[key]
+
+    def cancel(self) -> None:
+        """End the inferences that run now in models that hold their session as an attribute."""
+        for model in tuple(self._loaded.values()):
+            for part in tuple(getattr(model, "__dict__", {}).values()):
+                if isinstance(part, Session):
+                    part.cancel()
 
     @property
     def loaded(self) -> tuple[ModelCard, ...]:
