@@ -1,0 +1,69 @@
+"""YuNet: a tiny one-stage detector with 5 points.
+
+Wu et al., "YuNet: A Tiny Millisecond-level Face Detector", 2023; weights from libfacedetection.train.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mien.options import Device
+from mien.runtime.session import Session
+from mien.types import ByteArray, Detection, FloatArray
+from mien.zoo.nms import nms
+from mien.zoo.registry import ModelCard, Weights, register
+from mien.zoo.tensors import expect
+
+STRIDES = (8, 16, 32)
+
+
+@register(
+    ModelCard(
+        name="yunet",
+        task="detector",
+        licence="Apache-2.0",
+        commercial=True,
+        origin="https://github.com/ShiqiYu/libfacedetection.train",
+        weights=Weights("yunet_n.onnx", "104ee26c71d5c270ce79a6b3dced91c91013260d29a6bf18f9296c5b8c4c2b12", 322906),
+    )
+)
+class YuNet:
+    """Detector; finds upright faces of about 10 px and more in the image it is given."""
+
+    card: ModelCard
+
+    def __init__(self, device: Device = "auto") -> None:
+        assert self.card.weights is not None
+        self._session = Session(self.card.weights.path, device)
+        outputs = [("n", "cells", width) for width in (1, 1, 4, 10) for _ in STRIDES]
+        expect(self._session, [("n", 3, "h", "w")], outputs)
+
+    def __call__(self, image: ByteArray, min_score: float) -> list[Detection]:
+        """Faces in one H×W×3 RGB uint8 image, best first, in its pixels."""
+        height, width = (-(-side // 32) * 32 for side in image.shape[:2])
+        padded = np.zeros((1, 3, height, width), np.float32)
+        padded[0, :, : image.shape[0], : image.shape[1]] = image[:, :, ::-1].transpose(2, 0, 1)
+        boxes, scores, points = decode(self._session(padded), width, height, min_score)
+        return [Detection(boxes[i], float(scores[i]), points[i]) for i in nms(boxes, scores)]
+
+
+def decode(
+    outputs: Sequence[FloatArray], width: int, height: int, min_score: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """(K, 4) boxes, (K,) scores and (K, 5, 2) points of all cells that reach `min_score`.
+
+    `outputs`: cls, obj, bbox, kps at strides 8, 16, 32, each 1×cells×C, for a width × height input.
+    """
+    found: list[tuple[FloatArray, FloatArray, FloatArray]] = []
+    for level, stride in enumerate(STRIDES):
+        cls, obj, box, kps = (outputs[level + 3 * kind][0] for kind in range(4))
+        score = np.sqrt(np.clip(cls[:, 0], 0, 1) * np.clip(obj[:, 0], 0, 1))
+        cells = np.flatnonzero(score >= min_score)
+        origin = np.stack([cells % (width // stride), cells // (width // stride)], 1).astype(np.float32)
+        centre, half = (origin + box[cells, :2]) * stride, np.exp(box[cells, 2:]) * (stride / 2)
+        points = (origin[:, None] + kps[cells].reshape(-1, 5, 2)) * stride
+        found.append((np.concatenate([centre - half, centre + half], 1), score[cells], points))
+    boxes, scores, points = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return boxes, scores, points

@@ -1,0 +1,42 @@
+"""MobileFaceNet: a small identity embedder.
+
+Chen et al., "MobileFaceNets: Efficient CNNs for Accurate Real-Time Face Verification", 2018.
+"""
+
+from __future__ import annotations
+
+from mien.options import Device
+from mien.runtime.session import Session
+from mien.types import ByteArray, FloatArray
+from mien.zoo.registry import ModelCard, Weights, register
+from mien.zoo.tensors import IMAGENET_MEAN, IMAGENET_STD, expect, to_nchw, unit
+
+
+@register(
+    ModelCard(
+        name="mobilefacenet",
+        task="embedder",
+        licence="Apache-2.0",
+        commercial=True,
+        origin="https://github.com/foamliu/MobileFaceNet",
+        weights=Weights(
+            "mobilefacenet_128.onnx", "939d54f206258fe287b2a2db5cb7b5176b32ea6c3c72775b62c2d4059072d73c", 2028831
+        ),
+    )
+)
+class MobileFaceNet:
+    """Embedder of 128 dimensions."""
+
+    card: ModelCard
+    template = "arcface_112_v2"
+    size = 112
+
+    def __init__(self, device: Device = "auto") -> None:
+        assert self.card.weights is not None
+        self._session = Session(self.card.weights.path, device)
+        expect(self._session, [("n", 3, 112, 112)], [("n", 128)])
+
+    def __call__(self, crops: ByteArray) -> FloatArray:
+        """N×112×112×3 RGB uint8 → N×128, L2-normalised."""
+        (embeddings,) = self._session(to_nchw(crops, IMAGENET_MEAN, IMAGENET_STD))
+        return unit(embeddings)

@@ -1,0 +1,38 @@
+"""MediaPipe's face landmarker: a 3-D mesh of 468 points and 10 iris points."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mien.options import Device
+from mien.runtime.session import Session
+from mien.types import ByteArray, FloatArray
+from mien.zoo.registry import ModelCard, Weights, register
+from mien.zoo.tensors import expect, sigmoid
+
+
+@register(
+    ModelCard(
+        name="mesh478",
+        task="landmarker",
+        licence="Apache-2.0",
+        commercial=True,
+        origin="https://ai.google.dev/edge/mediapipe/solutions/vision/face_landmarker",
+        weights=Weights("mesh478.onnx", "9eaf16040712d3550eeca0aeacb243d3fbe844e3151b34ebf3c2af77bc8bc1e5", 2551406),
+    )
+)
+class Mesh478:
+    """Landmarker; crops are 1.5 times the mesh extent and upright by the eyes."""
+
+    card: ModelCard
+    size = 256
+
+    def __init__(self, device: Device = "auto") -> None:
+        assert self.card.weights is not None
+        self._session = Session(self.card.weights.path, device)
+        expect(self._session, [("n", 256, 256, 3)], [("n", 1, 1, 1434), ("n", 1, 1, 1), ("n", 1)])
+
+    def __call__(self, crops: ByteArray) -> tuple[FloatArray, FloatArray]:
+        """N×256×256×3 RGB uint8 → (N×478×3 crop pixels, N presence 0–1)."""
+        points, presence, _tongue = self._session(crops * np.float32(1 / 255))
+        return np.asarray(points.reshape(-1, 478, 3), np.float32), sigmoid(presence.reshape(-1))
