@@ -1,0 +1,57 @@
+"""Ending an inference that runs too long."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from mien.errors import ModelError
+from mien.runtime.session import Session
+
+
+def _loop_model() -> bytes:
+    """Multiplies a matrix by itself as often as asked."""
+
+    def info(name: str, kind: int, *shape: int) -> onnx.ValueInfoProto:
+        return helper.make_tensor_value_info(name, kind, shape)
+
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["go"], ["go_on"]), helper.make_node("MatMul", ["x", "x"], ["x_next"])],
+        "body",
+        [info("i", TensorProto.INT64), info("go", TensorProto.BOOL), info("x", TensorProto.FLOAT, 64, 64)],
+        [info("go_on", TensorProto.BOOL), info("x_next", TensorProto.FLOAT, 64, 64)],
+    )
+    graph = helper.make_graph(
+        [helper.make_node("Loop", ["times", "", "x"], ["y"], body=body)],
+        "loop",
+        [info("times", TensorProto.INT64), info("x", TensorProto.FLOAT, 64, 64)],
+        [info("y", TensorProto.FLOAT, 64, 64)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    data: bytes = model.SerializeToString()
+    return data
+
+
+def test_cancel_ends_the_running_inference_and_no_later_one() -> None:
+    session = Session(_loop_model(), "cpu", threads=1)
+    zeros = np.zeros((64, 64), np.float32)
+    stop = threading.Event()
+
+    def cancel() -> None:
+        while not stop.wait(0.05):
+            session.cancel()
+
+    canceller = threading.Thread(target=cancel)
+    canceller.start()
+    try:
+        with pytest.raises(ModelError, match="terminate"):
+            session(np.array(10**12, np.int64), zeros)
+    finally:
+        stop.set()
+        canceller.join()
+    session.cancel()
+    assert session(np.array(2, np.int64), zeros)[0].shape == (64, 64)
