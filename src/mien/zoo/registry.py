@@ -104,11 +104,19 @@ class Zoo:
         return self._loaded[key]
 
     def cancel(self) -> None:
-        """End the inferences that run now in models that hold their session as an attribute."""
-        for model in tuple(self._loaded.values()):
-            for part in tuple(getattr(model, "__dict__", {}).values()):
-                if isinstance(part, Session):
-                    part.cancel()
+        """End the inferences that run now; later ones are not affected."""
+        for session in self._sessions():
+            session.cancel()
+
+    @property
+    def used_device(self) -> str:
+        """Device that the loaded networks really run on; `cpu` before any is loaded."""
+        return ", ".join(sorted({session.device for session in self._sessions()})) or "cpu"
+
+    def _sessions(self) -> list[Session]:
+        """Sessions that the loaded models hold as attributes."""
+        parts = (getattr(model, "__dict__", {}).values() for model in tuple(self._loaded.values()))
+        return [part for values in parts for part in tuple(values) if isinstance(part, Session)]
 
     @property
     def loaded(self) -> tuple[ModelCard, ...]:

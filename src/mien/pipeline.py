@@ -1,0 +1,150 @@
+"""The swap as stages over frames: find ‖ mask ‖ swap ‖ paste. No files, no globals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from mien import paste
+from mien.analysis import Analysis, FrameAnalyzer, TimedFrame
+from mien.errors import GeometryError, InputError, ModelError
+from mien.faces import FaceFinder
+from mien.identity_data import IdentityData
+from mien.options import SwapOptions
+from mien.paste import Crop
+from mien.referee import Referee
+from mien.report import FaceReport
+from mien.stages import Run, Stage
+from mien.types import Face, FloatArray, Patch
+from mien.zoo.contracts import Masker, Swapper
+from mien.zoo.registry import Zoo
+
+
+class Frame(TimedFrame, paste.Frame, Protocol):
+    """A frame that faces are found in and pasted into."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Work:
+    """A frame on its way through the stages."""
+
+    frame: Frame
+    faces: Sequence[Face] = ()
+    """One for each crop, in frame pixels; the nearest face last, since it is pasted over the others."""
+    crops: Sequence[Crop] = ()
+    masks: Sequence[FloatArray | None] = ()
+    patches: Sequence[Patch] = ()
+
+
+class Pipeline:
+    """Puts an identity on every face of frames: `for frame in pipeline.run(frames)`.
+
+    Whoever iterates owns progress, cancelling and back-pressure. With an `analysis` of the same frames
+    the work on each depends on nothing else, so any part can be rendered alone; without one, faces
+    are found and tracked on the way.
+
+    Raises:
+        OptionsError, ModelError, DeviceError: see `Zoo.load`.
+    """
+
+    def __init__(
+        self, options: SwapOptions, zoo: Zoo, identity: IdentityData, analysis: Analysis | None = None
+    ) -> None:
+        self._options, self._zoo, self._identity, self._analysis = options, zoo, identity, analysis
+        self._swapper: Swapper = zoo.load("swapper", options.swapper)
+        self._masker: Masker | None = zoo.load("masker", options.masker) if self._swapper.needs_mask else None
+        self._finder = FaceFinder(zoo, options)
+        zoo.load("embedder", options.embedder)  # before threads could load it at once
+        self._referee = Referee(self._finder, identity.embedding)
+        self.timings: dict[str, float] = {}
+        """Busy seconds by stage, of all runs."""
+
+    def run(self, frames: Iterable[Frame]) -> Run[Frame]:
+        """The frames in order, faces swapped in place. Close it, or use it in `with`, to stop early.
+
+        Raises:
+            InputError: the analysis is of other frames.
+            PipelineError: a stage did not stop when closed.
+            Exception: whatever the frames or a model raised.
+        """
+        find = self._look_up if self._analysis is not None else _Finding(self._finder)
+        stages = [
+            Stage("find", find),
+            Stage("mask", self._mask),
+            Stage("swap", self._swap),
+            Stage("paste", self._paste),
+        ]
+        size = self._options.queue_size
+        return Run(frames, stages, queue_size=size, timings=self.timings, cancel=self._zoo.cancel)
+
+    def verdicts(self) -> tuple[FaceReport, ...]:
+        """Similarities of each face swapped so far."""
+        return self._referee.verdicts(self._options.min_similarity)
+
+    def _look_up(self, frame: Frame) -> _Work:
+        analysis = self._analysis
+        assert analysis is not None
+        if frame.index >= len(analysis) or (frame.width, frame.height) != (analysis.width, analysis.height):
+            raise InputError(
+                f"frame {frame.index} of {frame.width}×{frame.height} is not in the analysis ({len(analysis)} frames "
+                f"of {analysis.width}×{analysis.height}); analyse this file again"
+            )
+        return _Work(frame, analysis[frame.index])
+
+    def _mask(self, work: _Work) -> _Work:
+        """Cut the crops out and segment them."""
+        pairs = [(face, self._read(work.frame, face)) for face in sorted(work.faces, key=_area)]
+        faces = [face for face, crop in pairs if crop is not None]
+        crops = [crop for _, crop in pairs if crop is not None]
+        doubted = [i for i, crop in enumerate(crops) if self._needs_mask(crop)]
+        masks: list[FloatArray | None] = [None] * len(crops)
+        if self._masker is not None and doubted:
+            for i, mask in zip(doubted, paste.read_masks([crops[i] for i in doubted], self._masker), strict=True):
+                masks[i] = mask
+        return replace(work, faces=faces, crops=crops, masks=masks)
+
+    def _read(self, frame: Frame, face: Face) -> Crop | None:
+        try:
+            return paste.read_crop(frame, face, self._swapper)
+        except GeometryError:
+            return None  # keypoints that coincide are no face
+
+    def _needs_mask(self, crop: Crop) -> bool:
+        """Whether something may lie in front of this face; a swapper that judges occlusion itself needs fewer."""
+        return True
+
+    def _swap(self, work: _Work) -> _Work:
+        """Render all faces of the frame in one batch."""
+        if not work.crops:
+            return work
+        images, faces = [crop.image for crop in work.crops], [crop.face for crop in work.crops]
+        patches = self._swapper(images, faces, work.masks, self._identity, self._options.skin_tone)
+        if len(patches) != len(images):
+            name = self._swapper.card.name
+            raise ModelError(
+                f"{name}: {len(patches)} patches for {len(images)} crops; report this with the model's name"
+            )
+        return replace(work, patches=patches)
+
+    def _paste(self, work: _Work) -> Frame:
+        originals = self._referee.before(work.frame, work.frame.index, work.faces)
+        for crop, patch in zip(work.crops, work.patches, strict=True):
+            paste.paste(work.frame, crop, patch)
+        self._referee.after(work.frame, work.faces, originals)
+        return work.frame
+
+
+class _Finding:
+    """Finds faces on the way, for frames without an analysis."""
+
+    def __init__(self, finder: FaceFinder) -> None:
+        self._analyzer = FrameAnalyzer(finder)
+
+    def __call__(self, frame: Frame) -> _Work:
+        faces, _ = self._analyzer(frame)
+        return _Work(frame, faces)
+
+
+def _area(face: Face) -> float:
+    return float((face.bbox[2] - face.bbox[0]) * (face.bbox[3] - face.bbox[1]))
