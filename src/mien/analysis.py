@@ -72,39 +72,6 @@ class Analysis(Sequence[tuple[Face, ...]]):
         """Indices of the frames that begin a new scene, the first frame left out."""
         return [start + int(i) for start, rows in self._rows() for i in np.flatnonzero(rows["cut"])]
 
-    def time(self) -> float:
-        """Seconds."""
-
-
-class Analysis(Sequence[tuple[Face, ...]]):
-    """Faces by frame index: `analysis[i]`, `len(analysis)`, iteration. Made by `mien.analyze` or `load`.
-
-    A face is given with smoothed landmarks, and one that a few frames of a track miss is filled in;
-    `raw(i)` is what was found. Close it, or use it in `with`; a store that was not saved vanishes then.
-    """
-
-    def __init__(self, frames: Table, faces: Table, size: tuple[int, int], tracks: tuple[Track, ...]) -> None:
-        self._frames, self._faces = frames, faces
-        self.width, self.height = size
-        self.tracks = tracks
-        self._close = weakref.finalize(self, _close, frames.file, faces.file)
-
-    def close(self) -> None:
-        """Let the store go; a temporary one is deleted."""
-        self._close()
-
-    @property
-    def face_count(self) -> int:
-        """Faces found in all frames together."""
-        return self._faces.count
-
-    @property
-    def cuts(self) -> list[int]:
-        """Indices of the frames that begin a new scene, the first frame left out."""
-        step = 4096
-        parts = (self._frames.read(i, min(i + step, len(self))) for i in range(0, len(self), step))
-        return [i * step + int(j) for i, part in enumerate(parts) for j in np.flatnonzero(part["cut"])]
-
     def time(self, index: int) -> float:
         """Seconds of a frame."""
         index = self._index(index)
