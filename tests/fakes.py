@@ -1,13 +1,17 @@
-"""Made-up faces and frames for tests that need no photo."""
+"""Made-up faces, frames and models for tests that need no photo."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from mien.faces import keypoints_of_mesh
-from mien.types import Box, ByteArray, Face, FloatArray, Image
+from mien.identity_data import IdentityData
+from mien.types import Box, ByteArray, Detection, Face, FloatArray, Image, Patch
+from mien.zoo.registry import ModelCard, Task, Zoo
 
 
 def unit_mesh() -> FloatArray:
@@ -82,3 +86,99 @@ class FakeFrame:
 def grey(width: int = 320, height: int = 240, level: int = 90, index: int = 0) -> FakeFrame:
     """A frame of one grey."""
     return FakeFrame(np.full((height, width, 3), level, np.uint8), index, index / 25)
+
+
+def card(task: Task) -> ModelCard:
+    """A card of a model that does not exist."""
+    return ModelCard("fake", task, "CC0-1.0", True, "made here")
+
+
+def identity(angle: float = 0.0) -> IdentityData:
+    """A person with an embedding and nothing to see."""
+    texture = np.zeros((4, 4, 3), np.float32)
+    return IdentityData(embedding(angle), texture, texture[..., 0], MESH)
+
+
+@dataclass
+class FakeSwapper:
+    """Inverts each crop; records the tracks and masks of each batch."""
+
+    template: str | None = None
+    size: int = 128
+    margin: float = 1.5
+    needs_mask: bool = False
+    card: ModelCard = field(default_factory=lambda: card("swapper"))
+    batches: list[list[int]] = field(default_factory=list)
+    masks: list[FloatArray | None] = field(default_factory=list)
+
+    def __call__(
+        self, crops: Sequence[Image], faces: Sequence[Face], masks: Sequence[FloatArray | None],
+        identity: IdentityData, skin_tone: float,
+    ) -> list[Patch]:  # fmt: skip
+        self.batches.append([face.track for face in faces])
+        self.masks += masks
+        return [
+            Patch(np.asarray(1 - crop / 255, np.float32), np.ones(crop.shape[:2], np.float32))
+            for crop, _, _ in zip(crops, faces, masks, strict=True)
+        ]
+
+
+class FakeMasker:
+    """Gives back the picture's first two channels as classes."""
+
+    size = 64
+
+    def __init__(self) -> None:
+        self.card = card("masker")
+        self.classes: tuple[str, ...] = ("x", "y")
+        self.batches: list[int] = []
+
+    def __call__(self, crops: ByteArray) -> FloatArray:
+        assert crops.dtype == np.uint8
+        assert crops.shape[1:] == (self.size, self.size, 3)
+        self.batches.append(len(crops))
+        return np.asarray(crops[..., :2] / 255, np.float32)
+
+
+class FakeEmbedder:
+    """The embedding's angle is that of the crop's mean red and green."""
+
+    template = "arcface_112_v2"
+    size = 16
+
+    def __init__(self) -> None:
+        self.card = card("embedder")
+
+    def __call__(self, crops: ByteArray) -> FloatArray:
+        colours = crops.reshape(len(crops), -1, 3).mean(1)
+        return np.stack([embedding(float(np.arctan2(green, red))) for red, green, _ in colours])
+
+
+class FakeDetector:
+    """Finds nothing."""
+
+    def __init__(self) -> None:
+        self.card = card("detector")
+
+    def __call__(self, image: ByteArray, min_score: float) -> list[Detection]:
+        return []
+
+
+class FakeZoo(Zoo):
+    """Made-up models."""
+
+    def __init__(self, swapper: FakeSwapper | None = None) -> None:
+        super().__init__("cpu")
+        self.swapper, self.masker = swapper or FakeSwapper(), FakeMasker()
+        self._loaded = {
+            ("swapper", "texture"): self.swapper,
+            ("masker", "skin_hair"): self.masker,
+            ("embedder", "mobilefacenet"): FakeEmbedder(),
+            ("detector", "yunet"): FakeDetector(),
+            ("landmarker", "mesh478"): FakeDetector(),
+        }
+        self.asked: list[tuple[Task, str]] = []
+
+    def load(self, task: Task, name: str) -> Any:
+        self.asked.append((task, name))
+        return super().load(task, name)
