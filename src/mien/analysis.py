@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import IO, Any, Protocol, Self
 
@@ -36,8 +37,8 @@ class TimedFrame(Frame, Protocol):
         """Number in the clip, from 0."""
 
     @property
-    def time(self) -> float:
-        """Seconds."""
+    def time(self) -> Fraction | float | None:
+        """Seconds; None for photos."""
 
 
 class Analysis(Sequence[tuple[Face, ...]]):
@@ -73,7 +74,7 @@ class Analysis(Sequence[tuple[Face, ...]]):
         return [start + int(i) for start, rows in self._rows() for i in np.flatnonzero(rows["cut"])]
 
     def time(self, index: int) -> float:
-        """Seconds of a frame."""
+        """Seconds of a frame; 0 for a photo."""
         index = self._index(index)
         return float(self._frames.read(index, index + 1)["time"][0])
 
@@ -307,7 +308,7 @@ def analyze_frames(
         run: Run[Any] = stack.enter_context(Run(frames, stages, queue_size=queue_size, timings=timings, cancel=cancel))
         for done, (frame, faces, cut) in enumerate(run, 1):
             writer = writer or stack.enter_context(AnalysisWriter((frame.width, frame.height)))
-            writer.add(float(frame.time), faces, cut=cut)
+            writer.add(float(frame.time or 0), faces, cut=cut)
             if progress is not None:
                 progress(done)
         if writer is None:
