@@ -1,0 +1,228 @@
+"""`Frame`: one picture of a photo or a video behind three calls, so that a frame is never a full RGB array
+unless a whole-frame stage asks for it. Coordinates are in display orientation.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import av
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from mien.errors import GeometryError, MediaError, ModelError
+from mien.media import planes
+from mien.media.image_meta import ImageMeta
+from mien.media.normalize import Converter
+from mien.media.orientation import Orientation
+from mien.types import Box, ByteArray, FloatArray, Image
+
+
+class Frame(ABC):
+    """One picture."""
+
+    index: int
+    """Place in the clip, from 0."""
+    time: Fraction | None
+    """Seconds on the source's own clock; None for photos."""
+    width: int
+    """Pixels, in display orientation."""
+    height: int
+    """Pixels, in display orientation."""
+
+    @property
+    def box(self) -> Box:
+        """The whole frame."""
+        return Box(0, 0, self.width, self.height)
+
+    @abstractmethod
+    def thumbnail(self, side: int) -> ByteArray:
+        """(h, w, 3) RGB uint8, averaged over area; the longest side is `side`, or the frame's own if that is less."""
+
+    @abstractmethod
+    def read(self, box: Box) -> Image:
+        """(h, w, 3) RGB of the box: uint8 up to 8 bits, else float32 0–1; in the frame's own transfer and primaries.
+
+        Raises:
+            GeometryError: the box is empty or reaches beyond the frame (see `Box.clip`).
+        """
+
+    @abstractmethod
+    def write(self, box: Box, rgb: Image, mask: FloatArray) -> None:
+        """Blend `rgb` (h, w, 3), float32 0–1 or uint8, into the box by `mask` (h, w), float32 0–1.
+
+        Samples where the mask is 0 stay bit-identical; so does everything when `rgb` is what `read` gave. Chroma
+        that is shared by several pixels (2 × 2 in 4:2:0) may change where the mask is above 0 at one of them.
+
+        Raises:
+            GeometryError: as for `read`, or `rgb` or `mask` do not have the box's shape.
+            ModelError: `rgb` is not finite.
+        """
+
+    @abstractmethod
+    def replace(self, array: Image) -> None:
+        """Take `array` (H, W, 3), float32 0–1 or uint8, as the whole picture; its size may differ. Alpha stays."""
+
+    def _check_box(self, box: Box) -> None:
+        if box.empty or box.clip(self.width, self.height) != box:
+            raise GeometryError(f"{box} is not inside the frame of {self.width}×{self.height}; clip it first")
+
+    def _check_edit(self, box: Box, rgb: Image, mask: FloatArray) -> tuple[FloatArray, FloatArray]:
+        self._check_box(box)
+        shape = (box.height, box.width)
+        if rgb.shape != (*shape, 3) or mask.shape != shape:
+            raise GeometryError(f"{box} needs rgb {(*shape, 3)} and mask {shape}, got {rgb.shape} and {mask.shape}")
+        return as_float(rgb), np.asarray(mask, np.float32)
+
+
+def as_float(rgb: Image) -> FloatArray:
+    """float32 0–1 from float32 0–1 or uint8."""
+    if rgb.dtype == np.uint8:
+        return np.multiply(rgb, np.float32(1 / 255), dtype=np.float32)
+    return np.asarray(rgb, np.float32)
+
+
+def thumbnail_size(width: int, height: int, side: int) -> tuple[int, int]:
+    """(width, height) of a thumbnail whose longest side is at most `side`; never enlarged."""
+    if side < 1:
+        raise GeometryError(f"a thumbnail of {side} pixels is empty; ask for 1 or more")
+    scale = min(1.0, side / max(width, height))
+    return max(1, round(width * scale)), max(1, round(height * scale))
+
+
+class ImageFrame(Frame):
+    """A photo in memory: (H, W, C) uint8 or uint16; C = 1 grey, 2 grey + alpha, 3 RGB, 4 RGB + alpha."""
+
+    def __init__(self, array: npt.NDArray[Any], index: int = 0) -> None:
+        if array.ndim == 2:
+            array = array[..., None]
+        if array.ndim != 3 or array.shape[2] not in (1, 2, 3, 4) or array.dtype not in (np.uint8, np.uint16):
+            raise MediaError(f"{array.dtype} pixels of shape {array.shape} are no photo; pass H×W×1–4, uint8 or uint16")
+        self.array = np.ascontiguousarray(array)
+        self.meta = ImageMeta()
+        self.index, self.time = index, None
+        self.height, self.width = array.shape[:2]
+
+    @property
+    def peak(self) -> int:
+        """Highest code: 255 or 65,535."""
+        return int(np.iinfo(self.array.dtype).max)
+
+    @property
+    def colors(self) -> int:
+        """Colour channels: 1 or 3. An alpha channel, if any, follows them."""
+        return 3 if self.array.shape[2] >= 3 else 1
+
+    def thumbnail(self, side: int) -> ByteArray:
+        """See `Frame.thumbnail`."""
+        size = thumbnail_size(self.width, self.height, side)
+        small = self.array[..., : self.colors]
+        if size != (self.width, self.height):
+            small = cv2.resize(np.ascontiguousarray(small), size, interpolation=cv2.INTER_AREA)
+            small = small.reshape(size[1], size[0], self.colors)
+        if self.peak != 255:
+            small = cv2.multiply(np.ascontiguousarray(small), (255 / self.peak,) * 4, dtype=cv2.CV_8U)
+            small = small.reshape(size[1], size[0], self.colors)
+        return np.ascontiguousarray(np.broadcast_to(small, (*small.shape[:2], 3)))
+
+    def read(self, box: Box) -> Image:
+        """See `Frame.read`."""
+        self._check_box(box)
+        part = self._part(box)
+        if self.peak != 255:
+            part = np.multiply(part, np.float32(1 / self.peak), dtype=np.float32)
+        return np.array(np.broadcast_to(part, (*part.shape[:2], 3)))
+
+    def write(self, box: Box, rgb: Image, mask: FloatArray) -> None:
+        """See `Frame.write`."""
+        new, mask = self._check_edit(box, rgb, mask)
+        if not cv2.checkRange(new):
+            raise ModelError("the pixels to paste are not finite; check the model that made them")
+        part = self._part(box)
+        old = part.astype(np.float32)
+        new = self._codes(new)
+        total = old + (new - old) * mask[..., None]
+        part[...] = np.clip(np.rint(total), 0, self.peak).astype(part.dtype)
+
+    def replace(self, array: Image) -> None:
+        """See `Frame.replace`. A grey photo becomes RGB."""
+        colors = np.clip(np.rint(as_float(array) * self.peak), 0, self.peak).astype(self.array.dtype)
+        self.height, self.width = colors.shape[:2]
+        if self.array.shape[2] in (2, 4):
+            alpha = cv2.resize(self.array[..., -1], (self.width, self.height), interpolation=cv2.INTER_LINEAR)
+            colors = np.dstack([colors, alpha])
+        self.array = np.ascontiguousarray(colors)
+
+    def _part(self, box: Box) -> npt.NDArray[Any]:
+        return self.array[box.y0 : box.y1, box.x0 : box.x1, : self.colors]
+
+    def _codes(self, rgb: FloatArray) -> FloatArray:
+        """(h, w, colors) in codes."""
+        if self.colors == 1:
+            rgb = np.asarray(rgb @ np.array([0.299, 0.587, 0.114], np.float32), np.float32)[..., None]
+        return rgb * np.float32(self.peak)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VideoFormat:
+    """What the frames of one stream share."""
+
+    planes: planes.PlaneFormat
+    orientation: Orientation = field(default_factory=Orientation)
+    converter: Converter = field(default_factory=Converter)
+
+
+class VideoFrame(Frame):
+    """A decoded video frame; reads and edits go to its planes."""
+
+    def __init__(self, picture: av.VideoFrame, shared: VideoFormat, index: int, time: Fraction | None) -> None:
+        self.picture = picture
+        """The decoder's frame, in a planar pixel format."""
+        self.format = shared
+        self.index, self.time = index, time
+        self.width, self.height = shared.orientation.size(picture.width, picture.height)
+
+    def thumbnail(self, side: int) -> ByteArray:
+        """See `Frame.thumbnail`."""
+        shown = thumbnail_size(self.width, self.height, side)
+        width, height = self.format.orientation.size(*shown)
+        small = self.format.converter.thumbnail(self.picture, width, height, self.format.planes.matrix)
+        plane = small.planes[0]
+        rows = np.frombuffer(plane, np.uint8).reshape(plane.height, plane.line_size)  # type: ignore[call-overload]
+        return np.ascontiguousarray(self.format.orientation.apply(rows[:, : width * 3].reshape(height, width, 3)))
+
+    def read(self, box: Box) -> Image:
+        """See `Frame.read`."""
+        self._check_box(box)
+        stored = self._stored(box)
+        rgb = planes.read(planes.views(self.picture, self.format.planes), self.format.planes, stored)
+        return self.format.orientation.apply(rgb)
+
+    def write(self, box: Box, rgb: Image, mask: FloatArray) -> None:
+        """See `Frame.write`."""
+        rgb, mask = self._check_edit(box, rgb, mask)
+        if not mask.any():
+            return
+        rgb, mask = self.format.orientation.undo(rgb), self.format.orientation.undo(mask)
+        # The decoder still refers to this picture; views taken before this call would point at its copy.
+        self.picture.make_writable()
+        layout = self.format.planes
+        planes.write(planes.views(self.picture, layout), layout, self._stored(box), rgb, mask)
+
+    def replace(self, array: Image) -> None:
+        """See `Frame.replace`."""
+        rgb = self.format.orientation.undo(as_float(array))
+        height, width = rgb.shape[:2]
+        if (width, height) == (self.picture.width, self.picture.height):
+            self.picture.make_writable()
+        else:
+            self.picture = self.format.converter.resize(self.picture, width, height)
+        planes.fill(planes.views(self.picture, self.format.planes), self.format.planes, rgb)
+        self.width, self.height = self.format.orientation.size(width, height)
+
+    def _stored(self, box: Box) -> Box:
+        return self.format.orientation.to_stored(box, self.width, self.height)
