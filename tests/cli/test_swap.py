@@ -86,11 +86,10 @@ def test_no_face_in_the_target_fails_and_writes_nothing(mien: Mien, photos: tupl
         (["-s", "a.jpg", "-t", "missing.mp4", "-o", "out.mp4"], "mien: missing.mp4: "),
         (["-s", "a.jpg", "-t", "a.jpg", "-o", "a.jpg"], "mien: a.jpg: is one of the inputs"),
         (["-s", "a.jpg", "-t", "a.jpg", "-o", "no/out.png"], "mien: no/out.png: there is no folder"),
-        (["-s", "a.jpg", "-t", "a.jpg", "-o", "out.png", "--report", "no/r.json"], "mien: --report no/r.json: "),
-        (["-s", "a.jpg", "-t", "a.jpg", "-o", "out.png", "--report", "out.png"], "mien: --report out.png: "),
-        (["-s", "a.jpg", "-t", "a.jpg", "-o", "out.png", "--report", "./a.jpg"], "mien: --report a.jpg: "),
+        (["-s", "a.jpg", "-t", "a.jpg", "-o", "out.png", "--report", "no/r.json"], "mien: no/r.json: the folder"),
+        (["-s", "a.jpg", "-t", "a.jpg", "-o", "out.png", "--report", "out.png"], "mien: out.png: the report would"),
+        (["-s", "a.jpg", "-t", "a.jpg", "-o", "out.png", "--report", "./a.jpg"], "mien: a.jpg: the report would"),
         (["-s", "text.jpg", "-t", "a.jpg", "-o", "out.png"], "mien: text.jpg: "),
-        (["-s", "a.jpg", "-t", "a.jpg", "-o", "out.xyz"], "mien: out.xyz: "),
     ],
 )
 def test_failures_are_one_line_and_write_nothing(
@@ -103,6 +102,13 @@ def test_failures_are_one_line_and_write_nothing(
     assert result.err.startswith(line)
     assert result.err.count("\n") == 1
     assert sorted(path.name for path in folder.iterdir()) == ["a.jpg", "text.jpg"]
+
+
+def test_an_unknown_format_is_wrong_usage(mien: Mien, photos: tuple[Path, Path], folder: Path) -> None:
+    result = mien("swap", "-s", photos[0], "-t", photos[1], "-o", "out.xyz")
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("mien: out.xyz: ")
+    assert list(folder.iterdir()) == []
 
 
 def test_an_unknown_model_is_wrong_usage(mien: Mien, photos: tuple[Path, Path], folder: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +13,16 @@ def print_json(value: Any) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write `value` as JSON, all of it or nothing."""
+    """Write `value` as JSON, all of it or nothing.
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
+    from mien.media.atomic import atomic_output
+
     text = json.dumps(value, indent=2) + "\n"
     if path.exists() and not path.is_file():  # a pipe or a device can't be replaced
         path.write_text(text)
         return
-    with tempfile.TemporaryDirectory(prefix=".mien-", dir=path.absolute().parent) as scratch:
-        # Written inside a folder of its own, so that the file gets the permissions of any new file.
-        partial = Path(scratch) / "report.json"
+    with atomic_output(path) as partial:
         partial.write_text(text)
-        os.replace(partial, path)

@@ -33,8 +33,10 @@ def swap(
     Several -s photos are one person, fused. Every face of the target is swapped.
     """
     check(SwapOptions, options)
-    _check_report(report, {target, output, *source})
     from mien import swap as run
+
+    if report is not None:
+        _check_report(report, {target, output, *source})
 
     with bar(quiet=quiet) as progress:
         result = run(source, target, output, progress=progress, **options)
@@ -45,18 +47,17 @@ def swap(
     return 0
 
 
-def _check_report(report: Path | None, others: set[Path]) -> None:
+def _check_report(report: Path, others: set[Path]) -> None:
     """Find out before a long run that its report could not be written.
 
     Raises:
         OutputError: no such folder, or the report would overwrite another file of this run.
     """
-    if report is None:
-        return
-    if report.is_dir() or not report.absolute().parent.is_dir():
-        raise OutputError(f"--report {report}: not a file in an existing folder; choose another")
+    from mien.media.atomic import check_output
+
+    check_output(report)
     if report.resolve() in {other.resolve() for other in others}:
-        raise OutputError(f"--report {report}: is a file of this run already; choose another")
+        raise OutputError(f"{report}: the report would overwrite a file of this run; choose another name")
 
 
 def _summary(output: Path, report: Report) -> str:
