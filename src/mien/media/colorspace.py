@@ -80,10 +80,7 @@ class ColorModel:
     ) -> ColorModel:
         inverse = np.linalg.inv(forward) if inverse is None else inverse
         inverse = np.c_[inverse, -inverse @ offset]
-        arrays = [np.ascontiguousarray(a, np.float32) for a in (forward, offset, inverse)]
-        for array in arrays:
-            array.setflags(write=False)
-        return cls(*arrays, peak=(1 << depth) - 1)
+        return cls(_constant(forward), _constant(offset), _constant(inverse), (1 << depth) - 1)
 
 
 def resolve_matrix(tag: int, height: int) -> int:
@@ -96,6 +93,12 @@ def resolve_matrix(tag: int, height: int) -> int:
 def swscale_colorspace(matrix: int) -> int | None:
     """libswscale's number for an H.273 matrix, or None where it has none."""
     return _SWSCALE.get(matrix)
+
+
+def _constant(array: np.ndarray) -> FloatArray:
+    made = np.ascontiguousarray(array, np.float32)
+    made.setflags(write=False)
+    return made
 
 
 def _scales(full_range: bool, depth: int) -> tuple[float, float, float]:

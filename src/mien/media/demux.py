@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
+from typing import cast
 
 import av
 import numpy as np
 from av.container import InputContainer
+from av.sidedata.sidedata import SideData
 from av.stream import Disposition
 from av.video.stream import VideoStream
 
@@ -20,8 +22,25 @@ from mien.media.orientation import Orientation
 # Playlists and other formats that name further files or hosts stay out: a target must not read what its sender
 # could not. So do text formats, which would make a video of any text.
 _DEMUXERS = ",".join(
-    "mov matroska webm avi mpegts mpeg mpegvideo flv live_flv asf ogg mxf gxf nut ivf obu gif apng dv rm wtv m4v h264 "
-    "hevc vvc vc1 av1 mjpeg yuv4mpegpipe".split()
+    (
+        *(
+            "mov",
+            "matroska",
+            "webm",
+            "avi",
+            "mpegts",
+            "mpeg",
+            "mpegvideo",
+            "flv",
+            "live_flv",
+            "asf",
+            "ogg",
+            "mxf",
+            "gxf",
+        ),
+        *("nut", "ivf", "obu", "gif", "apng", "dv", "rm", "wtv", "yuv4mpegpipe"),
+        *("m4v", "h264", "hevc", "vvc", "vc1", "av1", "mjpeg"),
+    )
 )
 _REASONS = "it is damaged, cut short, or of a format that mien does not read"
 
@@ -61,7 +80,7 @@ def open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
 
 def display_matrix(picture: av.VideoFrame) -> list[int] | None:
     """FFmpeg's 3×3 display matrix of a frame, as 9 integers."""
-    data = picture.side_data.get("DISPLAYMATRIX")
+    data = cast(SideData | None, picture.side_data.get("DISPLAYMATRIX"))
     return None if data is None else [int(v) for v in np.frombuffer(bytes(data), np.int32)]
 
 

@@ -125,8 +125,7 @@ class ImageFrame(Frame):
             small = cv2.resize(np.ascontiguousarray(small), size, interpolation=cv2.INTER_AREA)
             small = small.reshape(size[1], size[0], self.colors)
         if self.peak != 255:
-            small = cv2.multiply(np.ascontiguousarray(small), (255 / self.peak,) * 4, dtype=cv2.CV_8U)
-            small = small.reshape(size[1], size[0], self.colors)
+            small = np.rint(small * np.float32(255 / self.peak)).astype(np.uint8)
         return np.ascontiguousarray(np.broadcast_to(small, (*small.shape[:2], 3)))
 
     def read(self, box: Box) -> Image:

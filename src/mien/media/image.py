@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import cv2
 import numpy as np
@@ -21,7 +21,7 @@ from mien.media.image_meta import exif_orientation, read_meta
 from mien.media.info import MediaInfo
 from mien.media.orientation import Orientation
 
-_FORMATS = ("PNG", "JPEG", "MPO", "WEBP", "TIFF", "BMP", "GIF", "PPM", "JPEG2000", "QOI")
+_FORMATS = ("PNG", "JPEG", "WEBP", "TIFF", "BMP", "GIF", "PPM", "JPEG2000", "QOI")
 _HEIF_BRANDS = (b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1")
 _HEAD = 64
 _16_BIT = ("I;16", "I;16L", "I;16B", "I;16N")
@@ -91,12 +91,21 @@ class ImageReader:
         self.path = path
         self.info = info
 
+    @property
+    def kind(self) -> Literal["image"]:
+        """As in `MediaInfo`."""
+        return "image"
+
+    @property
+    def frame_count(self) -> int:
+        """One."""
+        return 1
+
     def __enter__(self) -> ImageReader:
-        """Nothing is held open."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing is held open."""
+        self.close()
 
     def __iter__(self) -> Iterator[ImageFrame]:
         """The photo, read anew each time."""
@@ -160,15 +169,15 @@ def _is_16_bit(image: Image.Image, head: bytes) -> bool:
 def _pixels_16(image: Image.Image, path: Path) -> npt.NDArray[np.uint16]:
     """(H, W[, C]) uint16. Pillow cuts 16-bit colour to 8, so that is OpenCV's."""
     if image.mode in _16_BIT or image.mode == "I":
-        return np.clip(np.asarray(image), 0, 65535).astype(np.uint16)
+        return np.asarray(np.clip(np.asarray(image), 0, 65535), np.uint16)
     data = np.fromfile(path, np.uint8)
     array: npt.NDArray[Any] | None = cv2.imdecode(data, cv2.IMREAD_UNCHANGED)
     if array is None or array.dtype != np.uint16:
         raise MediaError(f"{path}: this kind of 16-bit photo is not supported; convert it to 16-bit PNG")
     if array.ndim == 2:
-        return array
+        return np.asarray(array, np.uint16)
     code = cv2.COLOR_BGRA2RGBA if array.shape[2] == 4 else cv2.COLOR_BGR2RGB
-    return np.asarray(cv2.cvtColor(array, code))
+    return np.asarray(cv2.cvtColor(array, code), np.uint16)
 
 
 def _pixels_8(image: Image.Image, path: Path) -> npt.NDArray[np.uint8]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any
 
 import cv2
@@ -81,11 +81,9 @@ class ImageWriter:
         self._frame: Frame | None = None
 
     def __enter__(self) -> ImageWriter:
-        """The writer itself."""
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, _: object, __: TracebackType | None) -> None:
-        """Close, or on an exception abort."""
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self.close()
         else:

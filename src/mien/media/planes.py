@@ -19,6 +19,7 @@ from mien.types import Box, FloatArray, Image
 
 _STRIP = 1 << 16  # pixels
 _SHARPNESS = 32.0  # per unit of change: an edit of 8 of 255 levels or more counts in full
+_NOTHING = np.zeros(4)
 _PLANAR = re.compile(r"(gray|yuva?\d{3}p|gbra?p)(\d+le)?")
 
 Plane = npt.NDArray[np.uint8] | npt.NDArray[np.uint16]
@@ -105,7 +106,7 @@ def write(planes: Sequence[Plane], layout: PlaneFormat, box: Box, rgb: FloatArra
         if i and layout.subsampled:
             if covered is None:
                 covered = _covered(mask, layout, box, planes[0].shape)
-            change = np.where(covered, _cells(change, layout, box, planes[0].shape), np.float32(0))
+            change = _cells(change, layout, box, planes[0].shape) * covered
         part = cells if i else box
         _add(plane[part.y0 : part.y1, part.x0 : part.x1], change, layout.model.peak)
 
@@ -116,7 +117,7 @@ def fill(planes: Sequence[Plane], layout: PlaneFormat, rgb: FloatArray) -> None:
     matrix = np.c_[model.forward, model.offset].astype(np.float32)
     box = Box(0, 0, rgb.shape[1], rgb.shape[0])
     for i, plane in enumerate(planes):
-        codes = cv2.transform(rgb, matrix[i : i + 1]).reshape(rgb.shape[:2])
+        codes = np.asarray(cv2.transform(rgb, matrix[i : i + 1]), np.float32).reshape(rgb.shape[:2])
         if i and layout.subsampled:
             codes = _cells(codes, layout, box, rgb.shape[:2])
         plane[...] = np.clip(np.rint(codes), 0, model.peak).astype(plane.dtype)
@@ -136,13 +137,13 @@ def _read(planes: Sequence[Plane], layout: PlaneFormat, box: Box) -> FloatArray:
     if layout.model.components == 1:
         codes = luma[..., None]
     else:
-        codes = cv2.merge([luma, *(_component(p, layout, box) for p in planes[1:])])
+        codes = np.asarray(cv2.merge([luma, *(_component(p, layout, box) for p in planes[1:])]), np.float32)
     return np.asarray(cv2.transform(codes, layout.model.inverse * np.float32(layout.white)), np.float32)
 
 
 def _quantize(rgb: FloatArray, layout: PlaneFormat) -> Image:
     if layout.depth <= 8:
-        return np.asarray(cv2.add(rgb, 0.0, dtype=cv2.CV_8U))  # rounds and saturates
+        return np.asarray(cv2.add(rgb, _NOTHING, dtype=cv2.CV_8U))  # rounds and saturates
     return np.clip(rgb, 0, 1)
 
 
@@ -204,11 +205,11 @@ def _cells(change: FloatArray, layout: PlaneFormat, box: Box, shape: tuple[int, 
     return resample.reduce(small, layout.shift_y, layout.siting_y, top, bottom, axis=0)
 
 
-def _covered(mask: FloatArray, layout: PlaneFormat, box: Box, shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
-    """True for the cells with a pixel whose mask is above 0."""
+def _covered(mask: FloatArray, layout: PlaneFormat, box: Box, shape: tuple[int, ...]) -> FloatArray:
+    """1 for the cells with a pixel whose mask is above 0."""
     padded = resample.pad_to_cells(mask, layout.shift_x, layout.shift_y, box, shape)
     mean = resample.reduce(resample.reduce(padded, layout.shift_x, 0.5, axis=1), layout.shift_y, 0.5, axis=0)
-    return np.asarray(mean > 0)
+    return np.asarray(mean > 0, np.float32)
 
 
 def _view(plane: VideoPlane, depth: int) -> Plane:

@@ -35,12 +35,12 @@ class Axis:
     @property
     def step(self) -> float:
         """Chroma samples per luma sample."""
-        return 1 / (1 << self.shift)
+        return 1.0 / float(1 << self.shift)
 
     @property
     def origin(self) -> float:
         """Place of the first luma sample, in chroma samples from the window's start."""
-        return (self.start - self.siting) * self.step - self.window.start
+        return (self.start - self.siting) * self.step - float(self.window.start)
 
 
 def enlarge(plane: npt.NDArray[Any], x: Axis, y: Axis) -> FloatArray:
@@ -57,15 +57,14 @@ def pad_to_cells(array: FloatArray, shift_x: int, shift_y: int, box: Box, shape:
     """Extend an array over `box` to whole cells: by 0 inside a plane of `shape`, replicated beyond its end."""
     left, right = _margins(box.x0, box.x1, shift_x)
     top, bottom = _margins(box.y0, box.y1, shift_y)
-    if left or top:
-        array = cv2.copyMakeBorder(array, top, 0, left, 0, cv2.BORDER_CONSTANT, value=0.0)
-    for margin, axis, at_end in ((right, 1, box.x1 == shape[1]), (bottom, 0, box.y1 == shape[0])):
-        if margin:
-            kind = cv2.BORDER_REPLICATE if at_end else cv2.BORDER_CONSTANT
-            array = cv2.copyMakeBorder(
-                array, 0, margin * (axis == 0), 0, margin * (axis == 1), kind, value=0.0
-            )
-    return array
+    if not (left or top or right or bottom):
+        return array
+    padded = np.pad(array, ((top, bottom), (left, right)))
+    if right and box.x1 == shape[1]:
+        padded[:, -1] = padded[:, -2]
+    if bottom and box.y1 == shape[0]:
+        padded[-1] = padded[-2]
+    return padded
 
 
 def reduce(
@@ -89,9 +88,7 @@ def reduce(
     return total
 
 
-def _add_shifted(
-    total: FloatArray, side: FloatArray, centre: FloatArray, at_edge: bool, axis: int, step: int
-) -> None:
+def _add_shifted(total: FloatArray, side: FloatArray, centre: FloatArray, at_edge: bool, axis: int, step: int) -> None:
     """Add a quarter of the neighbour cell's near sample: the one before (step 1) or after (step −1)."""
     if axis == 0:
         total, side, centre = total.T, side.T, centre.T

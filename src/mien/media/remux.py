@@ -1,0 +1,161 @@
+"""Everything of the source but its video, brought to the output in step with the encoded video."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import av
+from av.container import OutputContainer
+from av.packet import Packet
+from av.stream import Discard, Disposition, Stream
+from av.video.stream import VideoStream
+
+from mien.media.demux import open_container
+from mien.media.streams import CopiedTrack, Track, add_track
+
+# Tags that describe the file they came from.
+_FILE_TAGS = ("encoder", "major_brand", "minor_version", "compatible_brands")
+_TRACK_TAGS = ("encoder", "duration", "bps", "number_of_frames", "number_of_bytes")
+# What MP4 can hold in its classic (iTunes) tags; any other needs key/value tags.
+_MP4_TAGS = frozenset(
+    (
+        *("title", "artist", "album_artist", "album", "comment", "composer", "date", "genre", "copyright", "track"),
+        *("description", "synopsis", "show", "grouping", "lyrics", "disc", "episode_id", "network", "creation_time"),
+    )
+)
+
+
+class Remuxer:
+    """A second reader of the source: memory stays constant, however long the clip."""
+
+    def __init__(self, path: Path, main: int, muxer: str) -> None:
+        self._path, self._main, self._muxer = path, main, muxer
+        self._container = open_container(path)
+        self._tracks: dict[int, Track] = {}
+        self._packets: Iterator[Packet[Stream]] = iter(())
+        self._next: Packet[Stream] | None = None
+        self._output: OutputContainer | None = None
+        self.notes: list[str] = []
+        """What could not be kept as it was."""
+        self.shift = self._shift()
+        """Seconds to take from every timestamp."""
+
+    @property
+    def metadata_options(self) -> dict[str, str]:
+        """Muxer options that the source's tags ask for."""
+        kept = {key.lower() for key in self._container.metadata} - set(_FILE_TAGS)
+        return {"movflags": "+use_metadata_tags"} if self._muxer in ("mp4", "mov") and kept - _MP4_TAGS else {}
+
+    def add_streams(self, output: OutputContainer, add_video: Callable[[VideoStream], VideoStream]) -> None:
+        """Add an output stream for every source stream, in order; `add_video` makes the one for the video."""
+        self._output = output
+        kept = []
+        for stream in self._container.streams:
+            out = self._add(stream, output, add_video)
+            if out is not None:
+                out.metadata.update(_without(stream.metadata, _TRACK_TAGS))
+                out.disposition = stream.disposition
+            if stream.index in self._tracks:
+                kept.append(stream)
+            else:
+                stream.discard = Discard.all
+        output.metadata.update(_without(self._container.metadata, _FILE_TAGS))
+        output.set_chapters(self._chapters())
+        self._packets = self._container.demux(kept) if kept else iter(())
+
+    def start(self) -> None:
+        """Read the first packet, once the output's header is written."""
+        self._next = self._read()
+
+    def advance(self, until: Fraction | None) -> None:
+        """Write the packets up to a time in the source's seconds; None writes all that is left."""
+        while self._next is not None and (until is None or _time(self._next) <= until):
+            self._write(self._tracks[self._next.stream_index].feed(self._next))
+            self._next = self._read()
+
+    def finish(self) -> None:
+        """Write the rest, and what converters hold."""
+        self.advance(None)
+        for track in self._tracks.values():
+            self._write(track.flush())
+
+    def close(self) -> None:
+        """Close the source."""
+        self._tracks.clear()
+        self._container.close()
+
+    def _add(
+        self, stream: Stream, output: OutputContainer, add_video: Callable[[VideoStream], VideoStream]
+    ) -> Stream | None:
+        if stream.index == self._main and isinstance(stream, VideoStream):
+            return add_video(stream)
+        if stream.discard == Discard.all:
+            return None  # MP4's own track of chapter titles; the chapters are copied.
+        if self._muxer == "matroska" and stream.disposition & Disposition.attached_pic:
+            kind = "png" if _codec(stream) == "png" else "jpeg"
+            data = _first_packet(self._path, stream.index)
+            return output.add_attachment(f"cover.{kind.replace('e', '')}", f"image/{kind}", data)
+        added = add_track(stream, output, self._muxer)
+        name = f"{stream.type} track {stream.index} ({_codec(stream)})"
+        if added is None:
+            if "timecode" not in stream.metadata:  # MP4 makes that track from the video's tag.
+                self.notes.append(f"{name} was left out, since {self._muxer} cannot hold it; use .mkv to keep it")
+            return None
+        out, track = added
+        if track is not None:
+            self._tracks[stream.index] = track
+            if not isinstance(track, CopiedTrack):
+                self.notes.append(f"{name} was converted to {_codec(out)}, since {self._muxer} cannot hold it as it is")
+        return out
+
+    def _read(self) -> Packet[Stream] | None:
+        try:
+            for packet in self._packets:
+                if packet.size or packet.pts is not None:  # PyAV ends each stream with an empty packet.
+                    return packet
+        except av.error.FFmpegError as error:
+            self.notes.append(f"{self._path}: the tracks beside the video end early ({error.strerror})")
+        return None
+
+    def _write(self, packets: list[Packet[Stream]]) -> None:
+        assert self._output is not None
+        for packet in packets:
+            if self.shift:
+                ticks = round(self.shift / packet.time_base)
+                packet.pts = None if packet.pts is None else packet.pts - ticks
+                packet.dts = None if packet.dts is None else packet.dts - ticks
+            self._output.mux(packet)
+
+    def _shift(self) -> Fraction:
+        """Transport streams begin at an arbitrary time; other containers mean what they say."""
+        name, start = self._container.format.name, self._container.start_time
+        return Fraction(start, av.time_base) if name in ("mpegts", "mpeg") and start else Fraction(0)
+
+    def _chapters(self) -> list[av.container.core.Chapter]:
+        chapters = self._container.chapters()
+        for chapter in chapters:
+            if self.shift and chapter["time_base"]:
+                ticks = round(self.shift / chapter["time_base"])
+                chapter["start"], chapter["end"] = chapter["start"] - ticks, chapter["end"] - ticks
+        return chapters
+
+
+def _time(packet: Packet[Stream]) -> Fraction:
+    stamp = packet.pts if packet.dts is None else packet.dts
+    return (stamp or 0) * packet.time_base
+
+
+def _without(tags: dict[str, str], names: tuple[str, ...]) -> dict[str, str]:
+    return {key: value for key, value in tags.items() if key.lower().split("-")[0] not in names}
+
+
+def _codec(stream: Stream) -> str:
+    return stream.codec_context.name if stream.codec_context is not None else stream.name or "unknown"
+
+
+def _first_packet(path: Path, index: int) -> bytes:
+    with open_container(path) as container:
+        packet = next(container.demux(container.streams[index]))
+        return bytes(packet)
