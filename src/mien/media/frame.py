@@ -139,7 +139,7 @@ class ImageFrame(Frame):
     def write(self, box: Box, rgb: Image, mask: FloatArray) -> None:
         """See `Frame.write`."""
         new, mask = self._check_edit(box, rgb, mask)
-        if not cv2.checkRange(new):
+        if not np.isfinite(new).all():
             raise ModelError("the pixels to paste are not finite; check the model that made them")
         part = self._part(box)
         old = part.astype(np.float32)

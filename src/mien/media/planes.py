@@ -100,14 +100,16 @@ def write(planes: Sequence[Plane], layout: PlaneFormat, box: Box, rgb: FloatArra
     A luma sample may change only where the mask is above 0; a chroma sample only where the mask is above 0
     somewhere in its cell (2 × 2 pixels for 4:2:0). What was not edited stays bit-identical, 10 bits included.
     """
-    changes = _changes(planes, layout, box, rgb, mask)
-    cells, covered = layout.cells(box), None
+    *changes, edited = _changes(planes, layout, box, rgb, mask)
+    cells = layout.cells(box)
+    if layout.subsampled:
+        edited = _mean(edited, layout, box, planes[0].shape)
     for i, (plane, change) in enumerate(zip(planes, changes, strict=True)):
+        part = box
         if i and layout.subsampled:
-            if covered is None:
-                covered = _covered(mask, layout, box, planes[0].shape)
-            change = _cells(change, layout, box, planes[0].shape) * covered
-        part = cells if i else box
+            part = cells
+            change = _cells(change, layout, box, planes[0].shape) * (edited > 0)
+            change -= edited * _detail(plane, layout, part, planes[0].shape)
         _add(plane[part.y0 : part.y1, part.x0 : part.x1], change, layout.model.peak)
 
 
@@ -150,16 +152,20 @@ def _quantize(rgb: FloatArray, layout: PlaneFormat) -> Image:
 def _changes(
     planes: Sequence[Plane], layout: PlaneFormat, box: Box, rgb: FloatArray, mask: FloatArray
 ) -> list[FloatArray]:
-    """(h, w) masked change of each component, in codes."""
-    made = [np.empty(mask.shape, np.float32) for _ in planes]
+    """(h, w) masked change of each component, in codes; last, how far each pixel is another now, 0–1."""
+    made = [np.empty(mask.shape, np.float32) for _ in range(len(planes) + 1)]
     forward = layout.model.forward / np.float32(layout.white)
     for rows, strip in _strips(box):
         delta = _delta(_read(planes, layout, strip), rgb[rows], layout)
         if not np.isfinite(delta).all():
             raise ModelError("the pixels to paste are not finite; check the model that made them")
-        for i, change in enumerate(made):
-            part = cv2.transform(delta, forward[i : i + 1]).reshape(mask[rows].shape)
+        size = np.zeros(mask[rows].shape, np.float32)
+        for i, change in enumerate(made[:-1]):
+            part = np.asarray(cv2.transform(delta, forward[i : i + 1]), np.float32).reshape(size.shape)
+            size += np.abs(part)
             np.multiply(part, mask[rows], out=change[rows])
+        size *= np.float32(_SHARPNESS / layout.model.peak)
+        np.multiply(np.minimum(size, 1, out=size), mask[rows], out=made[-1][rows])
     return made
 
 
@@ -205,11 +211,23 @@ def _cells(change: FloatArray, layout: PlaneFormat, box: Box, shape: tuple[int, 
     return resample.reduce(small, layout.shift_y, layout.siting_y, top, bottom, axis=0)
 
 
-def _covered(mask: FloatArray, layout: PlaneFormat, box: Box, shape: tuple[int, ...]) -> FloatArray:
-    """1 for the cells with a pixel whose mask is above 0."""
-    padded = resample.pad_to_cells(mask, layout.shift_x, layout.shift_y, box, shape)
-    mean = resample.reduce(resample.reduce(padded, layout.shift_x, 0.5, axis=1), layout.shift_y, 0.5, axis=0)
-    return np.asarray(mean > 0, np.float32)
+def _mean(array: FloatArray, layout: PlaneFormat, box: Box, shape: tuple[int, ...]) -> FloatArray:
+    """The mean over each cell that `box` touches, 0 outside the box."""
+    padded = resample.pad_to_cells(array, layout.shift_x, layout.shift_y, box, shape)
+    return resample.reduce(resample.reduce(padded, layout.shift_x, 0.5, axis=1), layout.shift_y, 0.5, axis=0)
+
+
+def _detail(plane: Plane, layout: PlaneFormat, part: Box, shape: tuple[int, ...]) -> FloatArray:
+    """What chroma samples lose when brought to luma resolution and back.
+
+    `_cells` of a change cannot hold it; left in, edges of the old face's chroma would stay in the new one.
+    """
+    x0, y0 = max(part.x0 - 1, 0), max(part.y0 - 1, 0)
+    old = plane[y0 : part.y1 + 1, x0 : part.x1 + 1].astype(np.float32)
+    ends = (part.y1 == plane.shape[0] and shape[0] % 2 == 1, part.x1 == plane.shape[1] and shape[1] % 2 == 1)
+    there = resample.round_trip(old, layout.shift_x, layout.siting_x, ends[1], axis=1)
+    there = resample.round_trip(there, layout.shift_y, layout.siting_y, ends[0], axis=0)
+    return (old - there)[part.y0 - y0 :, part.x0 - x0 :][: part.height, : part.width]
 
 
 def _view(plane: VideoPlane, depth: int) -> Plane:

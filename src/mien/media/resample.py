@@ -11,6 +11,9 @@ import numpy.typing as npt
 
 from mien.types import Box, FloatArray
 
+_ROUND_TRIP = np.array([0.125, 0.75, 0.125], np.float32)
+_IDENTITY = np.array([0.0, 1.0, 0.0], np.float32)
+
 
 @dataclass(frozen=True, slots=True)
 class Axis:
@@ -86,6 +89,18 @@ def reduce(
     else:
         _add_shifted(total, side, second, edge_last, axis, step=-1)
     return total
+
+
+def round_trip(array: FloatArray, shift: int, siting: float, cut: bool, *, axis: int) -> FloatArray:
+    """What `reduce` makes of what `enlarge` makes of an axis; `cut`: its last cell holds one luma sample only."""
+    if shift == 0:
+        return array
+    kernels = (_ROUND_TRIP, _IDENTITY) if axis == 1 else (_IDENTITY, _ROUND_TRIP)
+    made = cv2.sepFilter2D(array, -1, kernels[0], kernels[1], borderType=cv2.BORDER_REPLICATE)
+    if cut and siting == 0.5 and array.shape[axis] > 1:
+        ends = (made[:, -1], array[:, -1], array[:, -2]) if axis == 1 else (made[-1], array[-1], array[-2])
+        ends[0][...] = 0.75 * ends[1] + 0.25 * ends[2]
+    return np.asarray(made, np.float32)
 
 
 def _add_shifted(total: FloatArray, side: FloatArray, centre: FloatArray, at_edge: bool, axis: int, step: int) -> None:
