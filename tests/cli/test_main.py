@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 from cyclopts import CycloptsError
@@ -88,6 +90,25 @@ def test_debug_shows_the_traceback_and_then_the_line(mien: Mien) -> None:
     lines = mien("swap", "-s", "a", "-t", "b", "-o", "c", "--crf", "70", "--debug").err.splitlines()
     assert lines[0].startswith("Traceback") or any(line.startswith("Traceback") for line in lines)
     assert lines[-1] == "mien: --crf 70: input should be less than or equal to 63"
+
+
+def test_a_closed_pipe_is_one_line(python: tuple[str, ...]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    run = subprocess.run(
+        [*python, "-m", "mien", "models", "list"], stdout=writer, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(writer)
+    assert (run.returncode, run.stderr) == (1, "mien: standard output was closed before everything was written\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
+def test_a_full_disk_is_one_line(python: tuple[str, ...]) -> None:
+    with open("/dev/full", "w") as full:
+        run = subprocess.run(
+            [*python, "-m", "mien", "--help"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (run.returncode, run.stderr) == (1, "mien: No space left on device\n")
 
 
 def test_signal_handlers_are_put_back(mien: Mien) -> None:

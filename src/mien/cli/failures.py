@@ -25,6 +25,8 @@ def _describe(error: BaseException) -> tuple[int, str]:
             return USAGE, f"{error}{_where_help_is(error)}"
         case MemoryError():
             return FAILED, "out of memory; try a smaller target or a lower --queue-size"
+        case BrokenPipeError():
+            return FAILED, "standard output was closed before everything was written"
         case OSError() if error.strerror:
             name = f"{error.filename}: " if error.filename else ""
             return FAILED, f"{name}{error.strerror}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import signal
 import sys
 import threading
@@ -32,10 +33,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     _print_any_name()
     try:
         with _interruptible():
-            return _app()(shield(tokens)) or 0
+            code = _app()(shield(tokens)) or 0
+            print(end="", flush=True)
+            return int(code)
     except BaseException as error:  # the one boundary: whatever fails becomes one line and an exit code
         if isinstance(error, SystemExit | GeneratorExit):
             raise
+        _drop_output()
         if "--debug" in tokens:
             traceback.print_exception(error)
         code, line = describe(error)
@@ -86,3 +90,12 @@ def _print_any_name() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def _drop_output() -> None:
+    """After a full disk or a closed pipe, what is still buffered would fail again at exit."""
+    try:
+        print(end="", flush=True)
+    except OSError:
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
