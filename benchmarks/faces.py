@@ -35,13 +35,17 @@ LONDON_POINTS = {
 
 
 def read(path: Path) -> ByteArray:
-    return np.ascontiguousarray(cv2.imread(str(path))[:, :, ::-1])
+    image = cv2.imread(str(path))
+    assert image is not None, path
+    return np.ascontiguousarray(image[:, :, ::-1], np.uint8)
 
 
 def detection(finder: FaceFinder, folder: Path) -> None:
     """One person a picture: who is missed, doubled or doubtful."""
     paths = sorted(folder.glob("*.jpg"))
-    missed, several, doubtful = [], [], []
+    missed: list[str] = []
+    several: list[str] = []
+    doubtful: list[str] = []
     for path in paths:
         faces = finder.find_in_image(read(path), embeddings=False)
         if len(faces) != 1:
@@ -75,8 +79,9 @@ def london(finder: FaceFinder, folder: Path) -> None:
     similar = np.stack(embeddings["neutral"]) @ np.stack(embeddings["smiling"]).T
     same, other = np.diag(similar), similar[~np.eye(len(similar), dtype=bool)]
     print(f"london cosine, same person: mean {same.mean():.3f}, min {same.min():.3f}")
-    print(f"  different people: mean {other.mean():.3f}, 99.9th percentile {np.percentile(other, 99.9):.3f}, ", end="")
-    print(f"max {other.max():.3f}; nearest is the same person: {(similar.argmax(1) == np.arange(len(same))).mean():.3f}")
+    found = float((similar.argmax(1) == np.arange(len(same))).mean())
+    print(f"  different people: mean {other.mean():.3f}, 99.9th percentile {np.percentile(other, 99.9):.3f}")
+    print(f"  max {other.max():.3f}; nearest is the same person: {found:.3f}")
     print(f"london smile blendshape: neutral {np.mean(smile['neutral']):.3f}, smiling {np.mean(smile['smiling']):.3f}")
 
 
@@ -86,7 +91,8 @@ def turned(image: ByteArray, degrees: float) -> tuple[ByteArray, FloatArray]:
     side = math.ceil(math.hypot(height, width))
     matrix = cv2.getRotationMatrix2D(((width - 1) / 2, (height - 1) / 2), -degrees, 1).astype(np.float32)
     matrix[:, 2] += [(side - width) / 2, (side - height) / 2]
-    return cv2.warpAffine(image, matrix, (side, side), borderValue=(110, 110, 110)), matrix
+    canvas = cv2.warpAffine(image, matrix, (side, side), borderValue=(110, 110, 110))
+    return np.asarray(canvas, np.uint8), matrix
 
 
 def score(faces: Sequence[Face], keypoints: FloatArray) -> float:
@@ -117,15 +123,18 @@ def stress(finder: FaceFinder, paths: Sequence[Path]) -> Iterator[tuple[str, boo
         for part in (1.0, 0.8, 0.7, 0.6):
             tight = [cropped(image, face, part) for image, face in zip(images, known, strict=True)]
             yield f"crop of {part} × box", thorough, errors(tight, thorough)
-    large = [resized(image, 4000 / (face.bbox[3] - face.bbox[1])) for image, face in zip(images[:2], known[:2], strict=True)]
     known = known[:2]
+    large = [resized(image, 4000 / (face.bbox[3] - face.bbox[1])) for image, face in zip(images, known, strict=False)]
     yield "4000 px", True, errors(large, True)
 
 
 def resized(image: ByteArray, scale: float) -> tuple[ByteArray, FloatArray]:
     size = (round(image.shape[1] * scale), round(image.shape[0] * scale))
     matrix = np.array([[scale, 0, (scale - 1) / 2], [0, scale, (scale - 1) / 2]], np.float32)
-    return cv2.resize(image, size, interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC), matrix
+    image = np.asarray(
+        cv2.resize(image, size, interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC), np.uint8
+    )
+    return image, matrix
 
 
 def shrunk(image: ByteArray, face: Face, height: float) -> tuple[ByteArray, FloatArray]:
@@ -157,7 +166,7 @@ def main() -> None:
         london(finder, arguments.data / "london")
     if arguments.only in (None, "stress"):
         paths = sorted((arguments.data / "portraits").glob("*.jpg"))[::14]
-        print(f"{len(paths)} faces: exactly one found, and the worst and median keypoint error over the eyes' distance:")
+        print(f"{len(paths)} faces: exactly one found; worst and median keypoint error over the distance of the eyes:")
         for name, thorough, values in stress(finder, paths):
             good = [value for value in values if not math.isnan(value)]
             figures = f"{max(good):.3f} {np.median(good):.3f}" if good else ""

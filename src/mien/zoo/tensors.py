@@ -42,6 +42,18 @@ def _text(shapes: Sequence[Sequence[int | str | None]]) -> str:
     return ", ".join("×".join("?" if size is None else str(size) for size in shape) for shape in shapes)
 
 
+def run(session: Session, *arrays: FloatArray) -> Sequence[FloatArray]:
+    """The outputs of one inference.
+
+    Raises:
+        ModelError: it failed, or gave values that are not finite.
+    """
+    outputs = session(*arrays)
+    if not all(np.isfinite(output).all() for output in outputs):
+        raise ModelError(f"{session.name}: the model gave values that are not finite; verify the file and the device")
+    return outputs
+
+
 def to_nchw(crops: ByteArray, mean: Sequence[float], std: Sequence[float]) -> FloatArray:
     """N×H×W×3 uint8 → N×3×H×W float32, (crops / 255 − mean) / std per channel."""
     scale = (1 / (255 * np.asarray(std, np.float64))).astype(np.float32)

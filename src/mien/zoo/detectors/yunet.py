@@ -14,7 +14,7 @@ from mien.runtime.session import Session
 from mien.types import ByteArray, Detection, FloatArray
 from mien.zoo.nms import nms
 from mien.zoo.registry import ModelCard, Weights, register
-from mien.zoo.tensors import expect
+from mien.zoo.tensors import expect, run
 
 STRIDES = (8, 16, 32)
 
@@ -45,7 +45,7 @@ class YuNet:
         height, width = (-(-side // 32) * 32 for side in image.shape[:2])
         padded = np.zeros((1, 3, height, width), np.float32)
         padded[0, :, : image.shape[0], : image.shape[1]] = image[:, :, ::-1].transpose(2, 0, 1)
-        boxes, scores, points = decode(self._session(padded), width, height, min_score)
+        boxes, scores, points = decode(run(self._session, padded), width, height, min_score)
         return [Detection(boxes[i], float(scores[i]), points[i]) for i in nms(boxes, scores)]
 
 

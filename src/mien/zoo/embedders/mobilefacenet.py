@@ -9,7 +9,7 @@ from mien.options import Device
 from mien.runtime.session import Session
 from mien.types import ByteArray, FloatArray
 from mien.zoo.registry import ModelCard, Weights, register
-from mien.zoo.tensors import IMAGENET_MEAN, IMAGENET_STD, expect, to_nchw, unit
+from mien.zoo.tensors import IMAGENET_MEAN, IMAGENET_STD, expect, run, to_nchw, unit
 
 
 @register(
@@ -38,5 +38,5 @@ class MobileFaceNet:
 
     def __call__(self, crops: ByteArray) -> FloatArray:
         """N×112×112×3 RGB uint8 → N×128, L2-normalised."""
-        (embeddings,) = self._session(to_nchw(crops, IMAGENET_MEAN, IMAGENET_STD))
+        (embeddings,) = run(self._session, to_nchw(crops, IMAGENET_MEAN, IMAGENET_STD))
         return unit(embeddings)

@@ -6,11 +6,12 @@ from importlib.resources import files
 
 import numpy as np
 
+from mien.mesh import EYE_CORNERS
 from mien.options import Device
 from mien.runtime.session import Session
 from mien.types import FloatArray
 from mien.zoo.registry import ModelCard, Weights, register
-from mien.zoo.tensors import expect
+from mien.zoo.tensors import expect, run
 
 
 @register(
@@ -40,7 +41,17 @@ class Blendshapes52:
 
     def __call__(self, meshes: FloatArray) -> FloatArray:
         """N×478×2+ mesh points in pixels → N×52 scores 0–1."""
-        points = np.ascontiguousarray(meshes[:, self._points, :2], np.float32)
+        points = np.ascontiguousarray(_upright(meshes[:, :, :2])[:, self._points])
         # The graph fixes its batch at 1; it takes about a millisecond.
-        scores = [self._session(one[None])[0] for one in points]
+        scores = [run(self._session, one[None])[0] for one in points]
         return np.asarray(scores, np.float32).reshape(-1, 52)
+
+
+def _upright(points: FloatArray) -> FloatArray:
+    """N×478×2 points turned until the eyes are level: the network takes a tilt for an expression."""
+    left, right = EYE_CORNERS
+    across = points[:, right] - points[:, left]
+    across = across / np.maximum(np.linalg.norm(across, axis=1, keepdims=True), 1e-6)
+    x = (points * across[:, None]).sum(2)
+    y = points[:, :, 1] * across[:, None, 0] - points[:, :, 0] * across[:, None, 1]
+    return np.stack([x, y], 2).astype(np.float32)

@@ -8,7 +8,7 @@ from mien.options import Device
 from mien.runtime.session import Session
 from mien.types import ByteArray, FloatArray
 from mien.zoo.registry import ModelCard, Weights, register
-from mien.zoo.tensors import expect, sigmoid
+from mien.zoo.tensors import expect, run, sigmoid
 
 
 @register(
@@ -34,7 +34,7 @@ class Mesh478:
 
     def __call__(self, crops: ByteArray) -> tuple[FloatArray, FloatArray]:
         """N×256×256×3 RGB uint8 → (N×478×3 crop pixels, N presence 0–1)."""
-        points, presence, _tongue = self._session(crops * np.float32(1 / 255))
+        points, presence, _tongue = run(self._session, crops * np.float32(1 / 255))
         points = np.array(points, np.float32).reshape(-1, 478, 3)
         # The network's 0 is the crop's edge (mirrored crops add up to 256, not 255); ours is a pixel's centre.
         points[:, :, :2] -= 0.5

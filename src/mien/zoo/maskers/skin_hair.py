@@ -8,7 +8,7 @@ from mien.options import Device
 from mien.runtime.session import Session
 from mien.types import ByteArray, FloatArray
 from mien.zoo.registry import ModelCard, Weights, register
-from mien.zoo.tensors import IMAGENET_MEAN, IMAGENET_STD, expect, to_nchw
+from mien.zoo.tensors import IMAGENET_MEAN, IMAGENET_STD, expect, run, to_nchw
 
 
 @register(
@@ -28,6 +28,7 @@ class SkinHair:
 
     card: ModelCard
     size = 512
+    margin = 1.6
     classes = ("skin", "clothes", "hair")
 
     def __init__(self, device: Device = "auto") -> None:
@@ -37,5 +38,5 @@ class SkinHair:
 
     def __call__(self, crops: ByteArray) -> FloatArray:
         """N×512×512×3 RGB uint8 → N×512×512×3 probabilities of skin, clothes, hair."""
-        (masks,) = self._session(to_nchw(crops, IMAGENET_MEAN, IMAGENET_STD))
+        (masks,) = run(self._session, to_nchw(crops, IMAGENET_MEAN, IMAGENET_STD))
         return np.ascontiguousarray(masks.transpose(0, 2, 3, 1))
