@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -96,7 +96,7 @@ def card(task: Task) -> ModelCard:
 def identity(angle: float = 0.0) -> IdentityData:
     """A person with an embedding and nothing to see."""
     texture = np.zeros((4, 4, 3), np.float32)
-    return IdentityData(embedding(angle), texture, texture[..., 0], MESH)
+    return IdentityData(embedding(angle), texture, texture[..., 0], MESH, MESH[:468])
 
 
 @dataclass
@@ -109,10 +109,10 @@ class FakeSwapper:
     needs_mask: bool = False
     card: ModelCard = field(default_factory=lambda: card("swapper"))
     batches: list[list[int]] = field(default_factory=list)
-    masks: list[FloatArray | None] = field(default_factory=list)
+    masks: list[Mapping[str, FloatArray] | None] = field(default_factory=list)
 
     def __call__(
-        self, crops: Sequence[Image], faces: Sequence[Face], masks: Sequence[FloatArray | None],
+        self, crops: Sequence[Image], faces: Sequence[Face], masks: Sequence[Mapping[str, FloatArray] | None],
         identity: IdentityData, skin_tone: float,
     ) -> list[Patch]:  # fmt: skip
         self.batches.append([face.track for face in faces])
@@ -127,6 +127,7 @@ class FakeMasker:
     """Gives back the picture's first two channels as classes."""
 
     size = 64
+    margin = 1.2
 
     def __init__(self) -> None:
         self.card = card("masker")
@@ -164,6 +165,15 @@ class FakeDetector:
         return []
 
 
+class FakeLandmarker:
+    """Is never asked, since nothing is found."""
+
+    size = 16
+
+    def __init__(self) -> None:
+        self.card = card("landmarker")
+
+
 class FakeZoo(Zoo):
     """Made-up models."""
 
@@ -175,7 +185,7 @@ class FakeZoo(Zoo):
             ("masker", "skin_hair"): self.masker,
             ("embedder", "mobilefacenet"): FakeEmbedder(),
             ("detector", "yunet"): FakeDetector(),
-            ("landmarker", "mesh478"): FakeDetector(),
+            ("landmarker", "mesh478"): FakeLandmarker(),
         }
         self.asked: list[tuple[Task, str]] = []
 

@@ -15,9 +15,11 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from mien.analysis import LOOK_EVERY, Analysis, AnalysisWriter, FrameAnalyzer, analyze_frames
+from mien.analysis import Analysis, AnalysisWriter
+from mien.analyzer import LOOK_EVERY, FrameAnalyzer, analyze_frames
 from mien.errors import MediaError, ModelError, OutputError
 from mien.faces import FaceFinder
+from mien.shape import neutral
 from mien.tracking import GAP, SAMPLE_EVERY
 from mien.types import Face
 from tests.fakes import FakeFrame, embedding, face, grey
@@ -55,11 +57,28 @@ def test_faces_come_back_as_they_were() -> None:
 
 
 def test_tracks_say_where_each_face_was() -> None:
-    with store(
-        [face(50, 50, track=0)], [face(60, 50, track=0), face(200, 90, track=1)], [face(205, 90, track=1)]
-    ) as made:
-        assert [(t.id, t.first, t.last, t.faces) for t in made.tracks] == [(0, 0, 1, 2), (1, 1, 2, 2)]
+    left, right = [face(50, 50, track=0)], [face(200, 90, track=1)]
+    with store(left, left + right, right, *[[]] * 9, [face(9, 9, track=2)]) as made:
+        assert [(t.id, t.first, t.last, t.faces) for t in made.tracks] == [(0, 0, 1, 2), (1, 1, 2, 2), (2, 12, 12, 1)]
         np.testing.assert_array_equal(made.tracks[1].bbox, face(200, 90).bbox)
+        assert (made.tracks[0].embedding, made.tracks[0].shape) == (None, None)
+
+
+def test_every_face_of_a_track_has_the_tracks_embedding_and_shape() -> None:
+    scores = np.zeros(52, np.float32)
+    known = [None if i == 1 else embedding(i * 0.2) for i in range(3)]
+    # The first settles the length of the store's embeddings.
+    faces = [
+        replace(face(50 + i, 50, 60 + 20 * i, track=0, embedding=e), blendshapes=scores) for i, e in enumerate(known)
+    ]
+    with store(*([f] for f in faces[:2]), [], [faces[2]]) as made:
+        assert [f.embedding is None for i in range(4) for f in made.raw(i)] == [False, True, False]
+        for index in range(4):
+            (each,) = made[index]
+            assert each.embedding is not None
+            assert each.shape is not None
+            np.testing.assert_allclose(each.embedding, embedding(0.2), atol=1e-6)
+            np.testing.assert_allclose(each.shape, neutral(face(50, 50).mesh, scores), atol=1e-3)
 
 
 def test_iterating_gives_what_indexing_gives() -> None:
@@ -142,14 +161,14 @@ def test_a_temporary_store_vanishes_with_its_object() -> None:
     opened = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else pytest.skip("needs /proc")
     made = store([face(50, 50, track=0)])
     unfinished = AnalysisWriter((10, 10))
-    assert len(os.listdir("/proc/self/fd")) == opened + 4
+    assert len(os.listdir("/proc/self/fd")) == opened + 6
     del made, unfinished
     gc.collect()
     assert len(os.listdir("/proc/self/fd")) == opened
 
 
 def test_embeddings_of_two_models_do_not_mix() -> None:
-    with pytest.raises(ModelError, match="embedding of 4 values after 8"):
+    with pytest.raises(ModelError, match=r"embedding of shape \(4,\) after \(8,\)"):
         store([face(50, 50, embedding=embedding(0))], [face(50, 50, embedding=embedding(0, 4))])
 
 
@@ -183,7 +202,7 @@ class FakeFinder:
         self.embedded: list[int] = []
 
     def __call__(self, frame: FakeFrame, *, thorough: bool, embeddings: bool, expressions: bool) -> tuple[Face, ...]:
-        assert not embeddings
+        assert (embeddings, expressions) == (False, True)
         if thorough:
             self.thorough.append(frame.index)
         found = self.faces.get(frame.index, ())

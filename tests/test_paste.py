@@ -8,9 +8,9 @@ import pytest
 
 from mien.errors import GeometryError, ModelError
 from mien.geometry import invert, template_matrix, transform
-from mien.paste import Crop, mesh_box, moved, paste, read_crop, read_masks
+from mien.paste import Crop, mesh_box, moved, paste, read_crop
 from mien.types import Box, Face, Image, Patch
-from tests.fakes import FakeFrame, FakeMasker, FakeSwapper, face, grey
+from tests.fakes import FakeFrame, FakeSwapper, face, grey
 
 
 def picture(width: int = 320, height: int = 240) -> FakeFrame:
@@ -129,18 +129,6 @@ def test_a_patch_of_another_shape_is_an_error() -> None:
     with pytest.raises(ModelError, match="for a crop of"):
         paste(frame, crop, patch(np.zeros((20, 10, 3), np.uint8)))
     assert frame.writes == []
-
-
-def test_masks_lie_on_their_crops_whatever_their_shape() -> None:
-    frame = picture(256, 256)
-    crops = []
-    for box in (Box(0, 0, 200, 100), Box(50, 20, 90, 230), Box(0, 0, 32, 32), Box(10, 10, 11, 200)):
-        crops.append(Crop(box, frame.read(box), face(10, 10)))
-    masks = read_masks(crops, FakeMasker())
-    for crop, mask in zip(crops, masks, strict=True):
-        height, width = crop.image.shape[:2]
-        native = cv2.resize(mask, (width, height)).reshape(height, width, 2) * 255
-        assert np.abs(native[height // 2, width // 2] - crop.image[height // 2, width // 2, :2]).max() <= 3
 
 
 def test_moving_a_face_scales_its_depth() -> None:

@@ -17,6 +17,7 @@ from mien.analysis import Analysis, AnalysisWriter
 from mien.errors import InputError, ModelError, OptionsError
 from mien.options import SwapOptions
 from mien.pipeline import Pipeline
+from mien.shape import neutral
 from mien.types import Face, Patch
 from tests.fakes import FakeFrame, FakeSwapper, FakeZoo, embedding, face, grey, identity
 
@@ -121,7 +122,7 @@ def test_masks_come_in_one_batch_for_each_frame_where_the_swapper_needs_them(thi
     zoo = FakeZoo(FakeSwapper(needs_mask=True))
     list(pipeline(thirty, zoo).run(clip(3)))
     assert zoo.masker.batches == [3, 3, 3]
-    assert [mask is not None and mask.shape == (64, 64, 2) for mask in zoo.swapper.masks] == [True] * 9
+    assert [sorted(mask or ()) for mask in zoo.swapper.masks] == [["x", "y"]] * 9
     without = FakeZoo()
     list(pipeline(thirty, without).run(clip(3)))
     assert without.masker.batches == []
@@ -183,8 +184,8 @@ def test_an_error_of_a_stage_reaches_the_consumer(thirty: Analysis, part: str) -
     if part == "find":
         made._analysis = _Broken()  # type: ignore[assignment]
     elif part == "mask":
-        made._masker = fail  # type: ignore[assignment]
-        fail.size = 64  # type: ignore[attr-defined]
+        fail.size, fail.margin = 64, 1.2  # type: ignore[attr-defined]
+        made._maskers = [fail]  # type: ignore[list-item]
     elif part == "swap":
         made._swapper = _FailingSwapper(needs_mask=True)
     else:
@@ -286,16 +287,30 @@ def test_the_referee_compares_each_track_with_source_and_target(thirty: Analysis
     assert {v.doubtful for v in verdicts} == {True, False}
 
 
-def test_the_referee_takes_the_targets_embedding_from_the_analysis() -> None:
-    with one(face(100, 100, track=0, embedding=embedding(np.pi / 2))) as analysis:
-        made = pipeline(analysis)
-        list(made.run([grey(level=255 - 90)]))
-    (verdict,) = made.verdicts()
-    assert verdict.similarity_target == pytest.approx(np.sqrt(0.5), abs=0.01)
+def test_the_swapper_gets_the_tracks_embedding_and_shape_in_every_frame() -> None:
+    seen: list[Face] = []
+
+    class Curious(FakeSwapper):
+        def __call__(self, crops: Any, faces: Any, masks: Any, identity: Any, skin_tone: float) -> list[Patch]:
+            seen.extend(faces)
+            return super().__call__(crops, faces, masks, identity, skin_tone)
+
+    scores = np.zeros(52, np.float32)
+    writer = AnalysisWriter((320, 240))
+    for index in range(3):
+        known = embedding(0.0 if index == 0 else 0.4) if index != 1 else None
+        writer.add(index, [replace(face(100, 100, track=0, embedding=known), blendshapes=scores)])
+    with writer.finish() as analysis:
+        list(pipeline(analysis, FakeZoo(Curious())).run([grey(index=index) for index in range(3)]))
+    for each in seen:
+        assert each.embedding is not None
+        assert each.shape is not None
+        np.testing.assert_allclose(each.embedding, embedding(0.2), atol=1e-6)
+        np.testing.assert_allclose(each.shape, neutral(face(100, 100).mesh, scores), atol=1e-4)
 
 
 def test_an_identity_of_another_embedder_is_refused() -> None:
-    with one(face(100, 100, track=0, embedding=embedding(0, 4))) as analysis:
-        made = pipeline(analysis)
-        with pytest.raises(OptionsError, match="has 8 values and the embedder's 4"):
+    with one(face(100, 100, track=0)) as analysis:
+        made = Pipeline(SwapOptions(), FakeZoo(), replace(identity(), embedding=embedding(0, 4)), analysis)
+        with pytest.raises(OptionsError, match="has 4 values and the embedder's 8"):
             list(made.run([grey()]))

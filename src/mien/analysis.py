@@ -8,55 +8,44 @@ import os
 import struct
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import asdict, replace
-from fractions import Fraction
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, Protocol, Self
+from typing import IO, Any, Self, TypeAlias
 
 import numpy as np
 
 from mien.errors import MediaError, OutputError
-from mien.faces import FaceFinder, Frame
-from mien.spool import FRAME, Table, face_type, pack, unpack
-from mien.stages import Run, Stage
-from mien.tracking import GAP, REACH, THUMBNAIL, Track, Tracker, between, smoothed
+from mien.spool import FRAME, Table, face_type, pack_faces, pack_track, track_type, unpack_face, unpack_track
+from mien.tracking import GAP, REACH, Track, TrackTally, between, smoothed
 from mien.types import Face, FloatArray
 
 MAGIC = b"mien-analysis-1\n"
-LOOK_EVERY = 30
-"""Frames between two thorough searches of a clip in which nothing is found."""
-
-
-class TimedFrame(Frame, Protocol):
-    """A frame with its place in the clip."""
-
-    @property
-    def index(self) -> int:
-        """Number in the clip, from 0."""
-
-    @property
-    def time(self) -> Fraction | float | None:
-        """Seconds; None for photos."""
+Tables: TypeAlias = tuple[Table, Table, Table]
+"""Frames, faces and tracks."""
 
 
 class Analysis(Sequence[tuple[Face, ...]]):
     """Faces by frame index: `analysis[i]`, `len(analysis)`, iteration. Made by `mien.analyze` or `load`.
 
-    A face is given with smoothed landmarks, and one that a few frames of a track miss is filled in;
-    `raw(i)` is what was found. Close it, or use it in `with`; a store that was not saved vanishes then.
+    A face is given with smoothed landmarks and its track's embedding and shape, and one that a few frames
+    of a track miss is filled in; `raw(i)` is what was found. Close it, or use it in `with`; a store that
+    was not saved vanishes then.
     """
 
-    def __init__(self, frames: Table, faces: Table, size: tuple[int, int], tracks: tuple[Track, ...]) -> None:
-        self._frames, self._faces = frames, faces
+    def __init__(self, tables: Tables, size: tuple[int, int]) -> None:
+        self._frames, self._faces, self._tracks = tables
         self.width, self.height = size
-        self.tracks = tracks
-        self._close = weakref.finalize(self, _close, frames.file, faces.file)
+        self._track_rows = {int(row["id"]): i for i, row in enumerate(self._tracks.rows())}
+        self._close = weakref.finalize(self, _close, *{table.file for table in tables})
 
     def close(self) -> None:
         """Let the store go; a temporary one is deleted."""
         self._close()
+
+    @property
+    def tracks(self) -> tuple[Track, ...]:
+        """All tracks, by number."""
+        return tuple(sorted((unpack_track(row) for row in self._tracks.rows()), key=lambda track: track.id))
 
     @property
     def face_count(self) -> int:
@@ -66,12 +55,12 @@ class Analysis(Sequence[tuple[Face, ...]]):
     @property
     def frames_with_faces(self) -> int:
         """Frames in which a face was found."""
-        return sum(int((rows["count"] > 0).sum()) for _, rows in self._rows())
+        return sum(int(row["count"] > 0) for row in self._frames.rows())
 
     @property
     def cuts(self) -> list[int]:
         """Indices of the frames that begin a new scene, the first frame left out."""
-        return [start + int(i) for start, rows in self._rows() for i in np.flatnonzero(rows["cut"])]
+        return [i for i, row in enumerate(self._frames.rows()) if row["cut"]]
 
     def time(self, index: int) -> float:
         """Seconds of a frame; 0 for a photo."""
@@ -94,7 +83,7 @@ class Analysis(Sequence[tuple[Face, ...]]):
                 tracks.setdefault(face.track, {})[other - index] = face
         found = [smoothed(_near(tracks[f.track])) if f.track >= 0 else f for f in self.raw(index)]
         missed = [_fill(window) for track, window in tracks.items() if track >= 0 and 0 not in window]
-        return (*found, *(face for face in missed if face is not None))
+        return tuple(self._described(face) for face in (*found, *missed) if face is not None)
 
     def __iter__(self) -> Iterator[tuple[Face, ...]]:
         return (self[i] for i in range(len(self)))
@@ -115,9 +104,9 @@ class Analysis(Sequence[tuple[Face, ...]]):
             "frames": len(self),
             "faces": self.face_count,
             "embedding": int(self._faces.dtype["embedding"].shape[0]),
+            "tracks": self._tracks.count,
             "width": self.width,
             "height": self.height,
-            "tracks": [{**asdict(t), "bbox": [float(v) for v in t.bbox]} for t in self.tracks],
         }
         target = Path(path).absolute()
         partial = target.with_name(f".{target.name}.{os.getpid()}.part")
@@ -127,6 +116,7 @@ class Analysis(Sequence[tuple[Face, ...]]):
                 out.write(MAGIC + struct.pack("<I", len(text)) + text)
                 self._frames.copy_to(out)
                 self._faces.copy_to(out)
+                self._tracks.copy_to(out)
             os.replace(partial, target)
         except OSError as error:
             raise OutputError(f"{path}: cannot write the analysis ({error.strerror}); choose another place") from error
@@ -159,10 +149,10 @@ class Analysis(Sequence[tuple[Face, ...]]):
         start = len(MAGIC) + 4 + length
         frames = Table(file, FRAME, start, header["frames"])
         faces = Table(file, face_type(header["embedding"]), frames.end, header["faces"], frames)
-        if os.fstat(file.fileno()).st_size != faces.end:
+        tracks = Table(file, track_type(header["embedding"]), faces.end, header["tracks"], frames)
+        if os.fstat(file.fileno()).st_size != tracks.end:
             raise ValueError("length")
-        tracks = tuple(Track(**{**t, "bbox": np.array(t["bbox"], np.float32)}) for t in header["tracks"])
-        return cls(frames, faces, (header["width"], header["height"]), tracks)
+        return cls((frames, faces, tracks), (header["width"], header["height"]))
 
     def to_dict(self, *, faces: bool = True) -> dict[str, Any]:
         """Ready for JSON: sizes, cuts and tracks, and with `faces` also every face of every frame."""
@@ -190,10 +180,9 @@ class Analysis(Sequence[tuple[Face, ...]]):
             raise IndexError(f"frame {number} of {len(self)}")
         return number % len(self)
 
-    def _rows(self) -> Iterator[tuple[int, Any]]:
-        """The frames' rows in parts, each with the index of its first."""
-        step = 4096
-        return ((i, self._frames.read(i, min(i + step, len(self)))) for i in range(0, len(self), step))
+    def _described(self, face: Face) -> Face:
+        row = self._track_rows.get(face.track)
+        return face if row is None else unpack_track(self._tracks.read(row, row + 1)[0]).described(face)
 
     def _window(self, start: int, stop: int) -> Iterator[tuple[int, tuple[Face, ...]]]:
         """(index, faces as found) of each frame; one read for all."""
@@ -202,7 +191,7 @@ class Analysis(Sequence[tuple[Face, ...]]):
         records = self._faces.read(first, int(rows["first"][-1] + rows["count"][-1]))
         for i, row in enumerate(rows):
             begin = int(row["first"]) - first
-            yield start + i, tuple(unpack(r) for r in records[begin : begin + int(row["count"])])
+            yield start + i, tuple(unpack_face(r) for r in records[begin : begin + int(row["count"])])
 
 
 class AnalysisWriter:
@@ -217,103 +206,50 @@ class AnalysisWriter:
 
     def __init__(self, size: tuple[int, int]) -> None:
         self._size = size
-        self._files = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 closed by _close
+        self._files = [tempfile.TemporaryFile() for _ in range(3)]  # noqa: SIM115 closed by _close
         self._close = weakref.finalize(self, _close, *self._files)
         self._frames = Table(self._files[0], FRAME)
-        self._faces: Table | None = None
-        self._tracks: dict[int, Track] = {}
+        self._rest: tuple[Table, Table] | None = None
+        self._open: dict[int, TrackTally] = {}
 
     def add(self, time: float, faces: Sequence[Face], *, cut: bool = False) -> None:
         """Append the next frame; the first face of all settles the length of embeddings (0 without one)."""
-        if self._faces is None and faces:
+        index = self._frames.count
+        if faces:
             first = faces[0].embedding
-            self._faces = Table(self._files[1], face_type(0 if first is None else len(first)))
-        index, before = self._frames.count, 0 if self._faces is None else self._faces.count
-        if self._faces is not None and faces:
-            self._faces.append(pack(faces, self._faces.dtype))
+            table, _ = self._tables(0 if first is None else len(first))
+            table.append(pack_faces(faces, table.dtype))
+        before = 0 if self._rest is None else self._rest[0].count - len(faces)
         self._frames.append(np.array([(time, before, len(faces), cut)], FRAME))
         for face in faces:
             if face.track >= 0:
-                track = self._tracks.get(face.track) or Track(face.track, index, index, 0, face.bbox.copy())
-                self._tracks[face.track] = replace(track, last=index, faces=track.faces + 1)
+                if face.track not in self._open:
+                    self._open[face.track] = TrackTally(index, face)
+                self._open[face.track].add(index, face)
+        self._retire([track for track, tally in self._open.items() if index - tally.last > GAP])
 
     def finish(self) -> Analysis:
         """All that was added; the writer is used up."""
+        self._retire(list(self._open))
         self._close.detach()
-        faces = self._faces or Table(self._files[1], face_type(0))
-        return Analysis(self._frames, faces, self._size, tuple(self._tracks.values()))
+        return Analysis((self._frames, *self._tables(0)), self._size)
+
+    def _tables(self, embedding: int) -> tuple[Table, Table]:
+        if self._rest is None:
+            self._rest = Table(self._files[1], face_type(embedding)), Table(self._files[2], track_type(embedding))
+        return self._rest
+
+    def _retire(self, tracks: Iterable[int]) -> None:
+        """Write tracks that cannot go on, so that memory holds only those that may."""
+        for track in tracks:
+            _, table = self._tables(0)
+            table.append(pack_track(self._open.pop(track).track(), table.dtype))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._close()
-
-
-class FrameAnalyzer:
-    """Finds, embeds where it matters, and tracks the faces of frames given in order; causal.
-
-    Args:
-        thorough: search every frame for lying and tiny faces; otherwise only now and then, and then
-            for as long as it takes to follow what was found.
-    """
-
-    def __init__(self, finder: FaceFinder, *, thorough: bool = False, expressions: bool = False) -> None:
-        self._finder, self._thorough, self._expressions = finder, thorough, expressions
-        self._tracker = Tracker()
-        self._careful = thorough
-
-    def __call__(self, frame: TimedFrame) -> tuple[tuple[Face, ...], bool]:
-        """The faces, numbered by track, and whether a new scene begins."""
-        cut = self._tracker.begin(frame.index, frame.thumbnail(THUMBNAIL))
-        faces = self._find(frame, look=frame.index % LOOK_EVERY == 0 or cut)
-        unsure = self._tracker.unsure(frame.index, faces)
-        known = [
-            replace(face, embedding=self._finder.embed(frame, face)) if ask else face
-            for face, ask in zip(faces, unsure, strict=True)
-        ]
-        return self._tracker.update(frame.index, known), cut
-
-    def _find(self, frame: TimedFrame, *, look: bool) -> tuple[Face, ...]:
-        if look:
-            self._careful = self._thorough
-        faces = self._finder(frame, thorough=self._careful, embeddings=False, expressions=self._expressions)
-        if look and not faces and not self._careful:
-            faces = self._finder(frame, thorough=True, embeddings=False, expressions=self._expressions)
-            self._careful = bool(faces)
-        return faces
-
-
-def analyze_frames(
-    frames: Iterable[TimedFrame],
-    analyzer: FrameAnalyzer,
-    *,
-    queue_size: int = 4,
-    timings: dict[str, float] | None = None,
-    progress: Callable[[int], None] | None = None,
-    cancel: Callable[[], None] | None = None,
-) -> Analysis:
-    """Read every frame once, decoding beside the search; `progress` gets the number of frames done.
-
-    Raises:
-        MediaError: there is no frame.
-    """
-
-    def analyze(frame: TimedFrame) -> tuple[TimedFrame, tuple[Face, ...], bool]:
-        return frame, *analyzer(frame)
-
-    stages = [Stage("analyze", analyze)]
-    writer: AnalysisWriter | None = None
-    with ExitStack() as stack:
-        run: Run[Any] = stack.enter_context(Run(frames, stages, queue_size=queue_size, timings=timings, cancel=cancel))
-        for done, (frame, faces, cut) in enumerate(run, 1):
-            writer = writer or stack.enter_context(AnalysisWriter((frame.width, frame.height)))
-            writer.add(float(frame.time or 0), faces, cut=cut)
-            if progress is not None:
-                progress(done)
-        if writer is None:
-            raise MediaError("the target holds no frame; check that it plays")
-        return writer.finish()
 
 
 def _near(window: Mapping[int, Face]) -> dict[int, Face]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from difflib import get_close_matches
 from pathlib import Path
 from time import perf_counter
@@ -13,12 +12,13 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 import numpy as np
 from pydantic import ValidationError
 
-from mien.analysis import Analysis, FrameAnalyzer, analyze_frames
+from mien.analysis import Analysis
+from mien.analyzer import FrameAnalyzer, analyze_frames
 from mien.errors import MediaError, NoFaceError, OptionsError, OutputError
 from mien.faces import FaceFinder
 from mien.identity import Identity
 from mien.identity_data import IdentityData
-from mien.media import open_reader, open_writer
+from mien.media import Reader, VideoReader, Writer, open_reader, open_writer
 from mien.options import AnalyzeOptions, SwapOptions
 from mien.pipeline import Pipeline
 from mien.report import ModelReport, Progress, Report, peak_memory_mb
@@ -67,31 +67,35 @@ def swap(
     """
     started = perf_counter()
     chosen = parse_options(SwapOptions, options)
-    source, place = Path(target), _check_output(Path(output), [Path(target), *_paths(sources)])
+    _check_output(Path(output), [Path(target), *_paths(sources)])
     models = zoo or Zoo(chosen.device)
     timings: dict[str, float] = {}
-    with open_reader(source) as reader:
-        kind = reader.kind
-    identity = _identity(sources, models, chosen, timings)
-    with _analyze(source, chosen, models, progress, timings) as analysis:
-        if not analysis.face_count:
-            raise NoFaceError(f"{target}: no face was found; try a lower min_score or min_face")
-        pipeline = Pipeline(chosen, models, identity, analysis)
-        notes = _render(source, place, pipeline, chosen, len(analysis), progress, timings)
-        return Report(
-            output=str(output),
-            kind=kind,
-            frames=len(analysis),
-            frames_with_faces=analysis.frames_with_faces,
-            tracks=len(analysis.tracks),
-            faces=pipeline.verdicts(),
-            models=tuple(ModelReport(c.name, c.task, c.licence, c.commercial) for c in models.loaded),
-            device=models.used_device,
-            timings={name: round(value, 3) for name, value in timings.items()},
-            peak_memory_mb=peak_memory_mb(),
-            seconds=round(perf_counter() - started, 3),
-            notes=tuple(notes),
-        )
+    # Writer and models come first: what cannot be written or used is known before the long work.
+    with open_reader(target) as reader, open_writer(output, reader, chosen) as writer:
+        _load(chosen, models)
+        identity = _identity(sources, models, chosen, timings)
+        with _analyze(reader, chosen, models, progress, timings) as analysis:
+            if not analysis.face_count:
+                raise NoFaceError(f"{target}: no face was found; try a lower min_score or min_face")
+            pipeline = Pipeline(chosen, models, identity, analysis)
+            _render(reader, writer, pipeline, len(analysis), progress, timings)
+            frames, frames_with_faces, tracks = len(analysis), analysis.frames_with_faces, len(analysis.tracks)
+        rendered = perf_counter()
+    timings["encode"] += perf_counter() - rendered  # leaving `with` finished the file
+    return Report(
+        output=str(output),
+        kind=reader.kind,
+        frames=frames,
+        frames_with_faces=frames_with_faces,
+        tracks=tracks,
+        faces=pipeline.verdicts(),
+        models=tuple(ModelReport(c.name, c.task, c.licence, c.commercial) for c in models.loaded),
+        device=models.used_device,
+        timings={name: round(value, 3) for name, value in timings.items()},
+        peak_memory_mb=peak_memory_mb(),
+        seconds=round(perf_counter() - started, 3),
+        notes=(*_damage(reader), *writer.notes),
+    )
 
 
 def analyze(path: PathLike, *, progress: OnProgress | None = None, zoo: Zoo | None = None, **options: Any) -> Analysis:
@@ -104,7 +108,8 @@ def analyze(path: PathLike, *, progress: OnProgress | None = None, zoo: Zoo | No
         OptionsError, MediaError, DeviceError, ModelError: see `swap`. No face is no error here.
     """
     chosen = parse_options(AnalyzeOptions, options)
-    return _analyze(Path(path), chosen, zoo or Zoo(chosen.device), progress, {}, expressions=True)
+    with open_reader(path) as reader:
+        return _analyze(reader, chosen, zoo or Zoo(chosen.device), progress, {})
 
 
 def cosine_similarity(a: FloatArray | Embedded, b: FloatArray | Embedded) -> float:
@@ -141,48 +146,46 @@ def parse_options(model: type[_O], values: Mapping[str, Any]) -> _O:
         raise OptionsError(f"{name}={first['input']!r}: {first['msg'][:1].lower()}{first['msg'][1:]}") from error
 
 
+def _load(options: SwapOptions, zoo: Zoo) -> None:
+    zoo.load("embedder", options.embedder)
+    if zoo.load("swapper", options.swapper).needs_mask:
+        for name in options.masker.split("+"):
+            zoo.load("masker", name)
+
+
 def _analyze(
-    path: Path,
-    options: AnalyzeOptions,
-    zoo: Zoo,
-    progress: OnProgress | None,
-    timings: dict[str, float],
-    *,
-    expressions: bool = False,
+    reader: Reader, options: AnalyzeOptions, zoo: Zoo, progress: OnProgress | None, timings: dict[str, float]
 ) -> Analysis:
-    finder = FaceFinder(zoo, options)
-    zoo.load("embedder", options.embedder)  # before threads could load it at once
-    with open_reader(path) as reader:
-        analyzer = FrameAnalyzer(finder, thorough=reader.kind == "image", expressions=expressions)
-        tell = _teller(progress, "analyze", reader.frame_count)
-        return analyze_frames(reader, analyzer, timings=timings, progress=tell, cancel=zoo.cancel)
+    analyzer = FrameAnalyzer(FaceFinder(zoo, options), thorough=reader.kind == "image")
+    tell = _teller(progress, "analyze", reader.frame_count)
+    return analyze_frames(reader, analyzer, timings=timings, progress=tell, cancel=zoo.cancel)
 
 
 def _render(
-    target: Path,
-    output: Path,
+    reader: Reader,
+    writer: Writer,
     pipeline: Pipeline,
-    options: SwapOptions,
     frames: int,
     progress: OnProgress | None,
     timings: dict[str, float],
-) -> Sequence[str]:
-    """Write the output; what ends the loop early discards it. Returns the writer's notes."""
+) -> None:
     tell = _teller(progress, "render", frames)
-    encode = 0.0
-    with open_reader(target) as reader, open_writer(output, reader, options) as writer:
-        done = 0
-        with closing(pipeline.run(reader)) as run:
-            for done, frame in enumerate(run, 1):
-                started = perf_counter()
-                writer.write(frame)
-                encode += perf_counter() - started
-                tell(done)
-        if done != frames:
-            raise MediaError(f"{target}: {done} frames now and {frames} before; it changed while it was read")
+    done, encode = 0, 0.0
+    with pipeline.run(reader) as run:
+        for done, frame in enumerate(run, 1):
+            started = perf_counter()
+            writer.write(frame)
+            encode += perf_counter() - started
+            tell(done)
+    if done != frames:
+        raise MediaError(f"{reader.path}: {done} frames now and {frames} before; it changed while it was read")
     for name, seconds in (*pipeline.timings.items(), ("encode", encode)):
         timings[name] = timings.get(name, 0.0) + seconds
-    return writer.notes
+
+
+def _damage(reader: Reader) -> tuple[str, ...]:
+    lost = reader.decode_errors if isinstance(reader, VideoReader) else 0
+    return (f"{lost} damaged packets of the target were left out",) if lost else ()
 
 
 def _teller(
@@ -218,17 +221,13 @@ def _paths(sources: Sources) -> list[Path]:
     return [Path(source) for source in sources]
 
 
-def _check_output(output: Path, inputs: Sequence[Path]) -> Path:
-    """Find out before the long work that the output could not be written."""
-    folder = output.absolute().parent
-    if not folder.is_dir():
-        raise OutputError(f"{output}: there is no folder {folder}; make it first")
+def _check_output(output: Path, inputs: Sequence[Path]) -> None:
+    """Refuse what `open_writer` does not: it knows no inputs but the target, and a folder has no ending."""
     if output.is_dir():
         raise OutputError(f"{output}: is a folder; name a file in it")
     for path in inputs:
         if output.exists() and path.exists() and output.samefile(path):
             raise OutputError(f"{output}: is one of the inputs; choose another output, since it would be overwritten")
-    return output
 
 
 def _vector(value: FloatArray | Embedded) -> FloatArray:

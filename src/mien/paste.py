@@ -6,14 +6,12 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Protocol
 
-import cv2
 import numpy as np
 
 from mien.errors import ModelError
-from mien.faces import to_uint8
 from mien.geometry import invert, scale_of, template_matrix, transform, warp
-from mien.types import Box, ByteArray, Face, FloatArray, Image, Patch
-from mien.zoo.contracts import Masker, Swapper
+from mien.types import Box, Face, FloatArray, Image, Patch
+from mien.zoo.contracts import Swapper
 
 PAD = 4
 """Pixels around a template's square, so that filters at its border see the frame."""
@@ -100,18 +98,6 @@ def moved(face: Face, matrix: FloatArray) -> Face:
     )
 
 
-def read_masks(crops: list[Crop], masker: Masker) -> list[FloatArray]:
-    """The masker's H×W×K result for each crop; H×W has the crop's shape, scaled."""
-    squares = [_square(to_uint8(crop.image), masker.size) for crop in crops]
-    results = masker(np.stack(squares))
-    masks = []
-    for crop, result in zip(crops, results, strict=True):
-        height, width = crop.image.shape[:2]
-        scale = masker.size / max(height, width)
-        masks.append(result[: max(1, round(height * scale)), : max(1, round(width * scale))])
-    return masks
-
-
 def paste(frame: Frame, crop: Crop, patch: Patch) -> None:
     """Write a swapper's patch into the frame that its crop was read from.
 
@@ -128,15 +114,6 @@ def paste(frame: Frame, crop: Crop, patch: Patch) -> None:
     # The feather is 0 at the square's edge, so the replicated border outside it stays 0.
     mask = warp(np.ascontiguousarray(patch.mask * _feather(shape[0])), back, width, height)
     frame.write(crop.box, warp(patch.rgb, back, width, height), mask)
-
-
-def _square(image: ByteArray, size: int) -> ByteArray:
-    """The image in the top left of a size × size square, its border replicated to the right and below."""
-    height, width = image.shape[:2]
-    side = max(height, width)
-    image = np.asarray(cv2.copyMakeBorder(image, 0, side - height, 0, side - width, cv2.BORDER_REPLICATE), np.uint8)
-    how = cv2.INTER_AREA if side > size else cv2.INTER_LINEAR
-    return np.asarray(cv2.resize(image, (size, size), interpolation=how), np.uint8)
 
 
 @cache

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from mien import paste
-from mien.analysis import Analysis, FrameAnalyzer, TimedFrame
+from mien.analysis import Analysis
+from mien.analyzer import FrameAnalyzer, TimedFrame
 from mien.errors import GeometryError, InputError, ModelError
+from mien.facemask import face_masks
 from mien.faces import FaceFinder
 from mien.identity_data import IdentityData
 from mien.options import SwapOptions
@@ -16,6 +18,7 @@ from mien.paste import Crop
 from mien.referee import Referee
 from mien.report import FaceReport
 from mien.stages import Run, Stage
+from mien.tracking import GAP, TrackTally
 from mien.types import Face, FloatArray, Patch
 from mien.zoo.contracts import Masker, Swapper
 from mien.zoo.registry import Zoo
@@ -23,6 +26,9 @@ from mien.zoo.registry import Zoo
 
 class Frame(TimedFrame, paste.Frame, Protocol):
     """A frame that faces are found in and pasted into."""
+
+
+F = TypeVar("F", bound=Frame)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,7 +39,7 @@ class _Work:
     faces: Sequence[Face] = ()
     """One for each crop, in frame pixels; the nearest face last, since it is pasted over the others."""
     crops: Sequence[Crop] = ()
-    masks: Sequence[FloatArray | None] = ()
+    masks: Sequence[Mapping[str, FloatArray] | None] = ()
     patches: Sequence[Patch] = ()
 
 
@@ -53,14 +59,14 @@ class Pipeline:
     ) -> None:
         self._options, self._zoo, self._identity, self._analysis = options, zoo, identity, analysis
         self._swapper: Swapper = zoo.load("swapper", options.swapper)
-        self._masker: Masker | None = zoo.load("masker", options.masker) if self._swapper.needs_mask else None
+        maskers = options.masker.split("+") if self._swapper.needs_mask else ()
+        self._maskers: Sequence[Masker] = [zoo.load("masker", name) for name in maskers]
         self._finder = FaceFinder(zoo, options)
-        zoo.load("embedder", options.embedder)  # before threads could load it at once
         self._referee = Referee(self._finder, identity.embedding)
         self.timings: dict[str, float] = {}
         """Busy seconds by stage, of all runs."""
 
-    def run(self, frames: Iterable[Frame]) -> Run[Frame]:
+    def run(self, frames: Iterable[F]) -> Run[F]:
         """The frames in order, faces swapped in place. Close it, or use it in `with`, to stop early.
 
         Raises:
@@ -97,12 +103,16 @@ class Pipeline:
         pairs = [(face, self._read(work.frame, face)) for face in sorted(work.faces, key=_area)]
         faces = [face for face, crop in pairs if crop is not None]
         crops = [crop for _, crop in pairs if crop is not None]
-        doubted = [i for i, crop in enumerate(crops) if self._needs_mask(crop)]
-        masks: list[FloatArray | None] = [None] * len(crops)
-        if self._masker is not None and doubted:
-            for i, mask in zip(doubted, paste.read_masks([crops[i] for i in doubted], self._masker), strict=True):
+        return replace(work, faces=faces, crops=crops, masks=self._segment(crops))
+
+    def _segment(self, crops: Sequence[Crop]) -> list[Mapping[str, FloatArray] | None]:
+        doubted = [i for i, crop in enumerate(crops) if self._maskers and self._needs_mask(crop)]
+        masks: list[Mapping[str, FloatArray] | None] = [None] * len(crops)
+        if doubted:
+            images, meshes = [crops[i].image for i in doubted], [crops[i].face.mesh for i in doubted]
+            for i, mask in zip(doubted, face_masks(images, meshes, self._maskers), strict=True):
                 masks[i] = mask
-        return replace(work, faces=faces, crops=crops, masks=masks)
+        return masks
 
     def _read(self, frame: Frame, face: Face) -> Crop | None:
         try:
@@ -140,10 +150,17 @@ class _Finding:
 
     def __init__(self, finder: FaceFinder) -> None:
         self._analyzer = FrameAnalyzer(finder)
+        self._tracks: dict[int, TrackTally] = {}
 
     def __call__(self, frame: Frame) -> _Work:
         faces, _ = self._analyzer(frame)
-        return _Work(frame, faces)
+        kept = {n: tally for n, tally in self._tracks.items() if frame.index - tally.last <= GAP + 1}
+        for face in faces:
+            if face.track not in kept:
+                kept[face.track] = TrackTally(frame.index, face)
+            kept[face.track].add(frame.index, face)
+        self._tracks = kept
+        return _Work(frame, [kept[face.track].track().described(face) for face in faces])
 
 
 def _area(face: Face) -> float:

@@ -80,7 +80,7 @@ class Referee:
 
     def _embedding(self, frame: Frame, face: Face) -> FloatArray | None:
         try:
-            found = self._finder.embed(frame, face) if face.embedding is None else face.embedding
+            found = self._finder.embed(frame, face)
         except GeometryError:
             return None  # keypoints that coincide: nothing to compare
         if found.shape != self._identity.shape:

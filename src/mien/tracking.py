@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import cv2
 import numpy as np
 
+from mien.shape import neutral
 from mien.types import ByteArray, Face, FloatArray
 
 GAP = 5
@@ -37,6 +38,42 @@ class Track:
     """Appearances."""
     bbox: FloatArray
     """(4,) x0, y0, x1, y1 of the first appearance, in pixels."""
+    embedding: FloatArray | None = None
+    """(D,) L2-normalised mean over the track."""
+    shape: FloatArray | None = None
+    """(468, 3) mean over the track; see `mien.shape`."""
+
+    def described(self, face: Face) -> Face:
+        """A face of this track with the track's embedding and shape, which do not change from frame to frame."""
+        return replace(face, embedding=self.embedding, shape=self.shape)
+
+
+class TrackTally:
+    """A track in the making: its extent, and sums for its means."""
+
+    def __init__(self, index: int, face: Face) -> None:
+        self._id, self._first, self._bbox = face.track, index, face.bbox.copy()
+        self.last, self._faces, self._shapes = index, 0, 0
+        self._embedding: FloatArray | None = None
+        self._shape: FloatArray | None = None
+
+    def add(self, index: int, face: Face) -> None:
+        """Count an appearance."""
+        self.last, self._faces = index, self._faces + 1
+        if face.embedding is not None:
+            self._embedding = face.embedding if self._embedding is None else self._embedding + face.embedding
+        if face.blendshapes is not None:
+            shape = neutral(face.mesh, face.blendshapes)
+            self._shapes += 1
+            before = shape if self._shape is None else self._shape
+            self._shape = np.asarray(before + (shape - before) / self._shapes, np.float32)
+
+    def track(self) -> Track:
+        """The track so far."""
+        mean = self._embedding
+        if mean is not None:
+            mean = np.asarray(mean / max(float(np.linalg.norm(mean)), 1e-9), np.float32)
+        return Track(self._id, self._first, self.last, self._faces, self._bbox, mean, self._shape)
 
 
 @dataclass(slots=True, eq=False)

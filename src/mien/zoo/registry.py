@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -81,11 +82,12 @@ def registry() -> Mapping[tuple[Task, str], type[Any]]:
 
 
 class Zoo:
-    """Loads models on one device, each once. Not global: whoever needs models owns a Zoo."""
+    """Loads models on one device, each once, from any thread. Not global: whoever needs models owns a Zoo."""
 
     def __init__(self, device: Device = "auto") -> None:
         self.device = device
         self._loaded: dict[tuple[Task, str], Any] = {}
+        self._lock = threading.Lock()
 
     def load(self, task: Task, name: str) -> Any:
         """The model, ready to call.
@@ -95,13 +97,14 @@ class Zoo:
             ModelError, DeviceError: see `runtime.session.Session`.
         """
         key = (task, name)
-        if key not in self._loaded:
-            family = registry().get(key)
-            if family is None:
-                names = ", ".join(sorted(n for t, n in registry() if t == task))
-                raise OptionsError(f"no {task} is called {name!r}; choose one of: {names}")
-            self._loaded[key] = family(self.device)
-        return self._loaded[key]
+        with self._lock:
+            if key not in self._loaded:
+                family = registry().get(key)
+                if family is None:
+                    names = ", ".join(sorted(n for t, n in registry() if t == task))
+                    raise OptionsError(f"no {task} is called {name!r}; choose one of: {names}")
+                self._loaded[key] = family(self.device)
+            return self._loaded[key]
 
     def cancel(self) -> None:
         """End the inferences that run now; later ones are not affected."""
