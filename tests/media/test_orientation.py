@@ -55,7 +55,7 @@ def test_display_matrix_means_what_ffmpeg_wrote(tmp_path, degrees: int, hflip: b
         expected = expected[:, ::-1]
     if vflip:
         expected = expected[::-1]
-    orientation = Orientation() if matrix is None else Orientation.from_matrix(matrix)
+    orientation = Orientation.from_matrix(matrix)
     assert np.array_equal(orientation.apply(STORED), expected)
     assert orientation.mirrored is (hflip != vflip)
     if not (hflip or vflip):

@@ -15,12 +15,12 @@ _NAME_LIMIT = 255
 
 def check_output(path: Path) -> None:
     """Raise OutputError where `path` plainly cannot be written."""
+    if len(os.fsencode(path.name)) > _NAME_LIMIT:
+        raise OutputError(f"{path}: the name is too long; use at most {_NAME_LIMIT} bytes")
     if path.is_dir():
         raise OutputError(f"{path}: is a folder; name a file")
     if not path.parent.is_dir():
         raise OutputError(f"{path}: the folder {path.parent} does not exist; make it first")
-    if len(os.fsencode(path.name)) > _NAME_LIMIT:
-        raise OutputError(f"{path}: the name is too long; use at most {_NAME_LIMIT} bytes")
     if not os.access(path.parent, os.W_OK):
         raise OutputError(f"{path}: the folder {path.parent} may not be written to; choose another")
 

@@ -78,16 +78,13 @@ def open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
         yield container, video_stream(container, path)
 
 
-def display_matrix(picture: av.VideoFrame) -> list[int] | None:
-    """FFmpeg's 3×3 display matrix of a frame, as 9 integers."""
+def display_matrix(picture: av.VideoFrame) -> tuple[int, ...] | None:
+    """FFmpeg's 3×3 display matrix of a frame, as 9 integers. Only for a frame just decoded.
+
+    PyAV remembers where side data is, and `make_writable` moves it: asked after that, it reads freed memory.
+    """
     data = cast(SideData | None, picture.side_data.get("DISPLAYMATRIX"))
-    return None if data is None else [int(v) for v in np.frombuffer(bytes(data), np.int32)]
-
-
-def orientation_of(picture: av.VideoFrame) -> Orientation:
-    """How a frame is turned to be shown."""
-    matrix = display_matrix(picture)
-    return Orientation() if matrix is None else Orientation.from_matrix(matrix)
+    return None if data is None else tuple(int(v) for v in np.frombuffer(bytes(data), np.int32))
 
 
 def first_picture(container: InputContainer, stream: VideoStream, path: Path) -> av.VideoFrame:
@@ -108,7 +105,7 @@ def video_info(path: Path) -> MediaInfo:
     """Describe a video by its headers and its first frame."""
     with open_video(path) as (container, stream):
         picture = first_picture(container, stream, path)
-        orientation = orientation_of(picture)
+        orientation = Orientation.from_matrix(display_matrix(picture))
         width, height = orientation.size(picture.width, picture.height)
         duration, fps = _duration(container, stream), stream.average_rate
         return MediaInfo(

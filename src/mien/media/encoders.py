@@ -38,7 +38,7 @@ _PRESETS = MappingProxyType(
 _EXTRA = MappingProxyType(
     {
         "libvpx-vp9": {"deadline": "good", "row-mt": "1"},
-        "ffv1": {"level": "3", "slices": "4", "slicecrc": "1"},  # slices fixed: the bytes depend on them
+        "ffv1": {"level": "3", "slicecrc": "1"},
     }
 )
 _EVEN_ONLY = ("libx264", "libx265")
@@ -112,8 +112,10 @@ def _nearest(name: str, formats: list[str], source: str, width: int, height: int
         formats = [f for f in formats if _fits(f, width, height)]
     if not formats or source in formats:
         return source, None
-    best, _ = find_best_pix_fmt_of_list(formats, source, has_alpha=True)
+    best, loss = find_best_pix_fmt_of_list(formats, source, has_alpha=True)
     chosen = best.name if best else formats[0]
+    if av.VideoFormat(source).is_rgb and av.VideoFormat(chosen).is_rgb and not loss:
+        return chosen, None  # The same samples, packed.
     return chosen, f"{name} holds {chosen} in place of the target's {source} at {width}×{height}"
 
 

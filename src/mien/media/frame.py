@@ -102,7 +102,7 @@ class ImageFrame(Frame):
             array = array[..., None]
         if array.ndim != 3 or array.shape[2] not in (1, 2, 3, 4) or array.dtype not in (np.uint8, np.uint16):
             raise MediaError(f"{array.dtype} pixels of shape {array.shape} are no photo; pass H×W×1–4, uint8 or uint16")
-        self.array = np.ascontiguousarray(array)
+        self.array = np.require(array, requirements=("C", "W"))
         self.meta = ImageMeta()
         self.index, self.time = index, None
         self.height, self.width = array.shape[:2]
@@ -172,6 +172,8 @@ class VideoFormat:
 
     planes: planes.PlaneFormat
     orientation: Orientation = field(default_factory=Orientation)
+    display_matrix: tuple[int, ...] | None = None
+    """FFmpeg's nine integers, as the source has them."""
     converter: Converter = field(default_factory=Converter)
 
 

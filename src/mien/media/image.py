@@ -50,7 +50,8 @@ def image_info(path: Path) -> MediaInfo | None:
             if image.format == "WEBP":
                 raise MediaError(f"{path}: animated WebP is not supported; convert it to MP4")
         orientation = Orientation.from_exif(exif_orientation(image))
-        width, height = orientation.size(image.width, image.height)
+        # Of a TIFF, Pillow tells the upright size.
+        size = image.size if image.format == "TIFF" else orientation.size(*image.size)
         return MediaInfo(
             path=path,
             kind="image",
@@ -58,8 +59,8 @@ def image_info(path: Path) -> MediaInfo | None:
             codec=str(image.format).lower(),
             pixel_format=image.mode,
             depth=16 if _is_16_bit(image, head) else 8,
-            width=width,
-            height=height,
+            width=size[0],
+            height=size[1],
             rotation=orientation.rotation,
             mirrored=orientation.mirrored,
             frames=1,
@@ -76,10 +77,7 @@ def read_image(path: Path) -> ImageFrame:
         if image is None:
             raise MediaError(f"{path}: is not a photo that mien can read; give a JPEG, PNG, WebP, TIFF or HEIC")
         meta = read_meta(image, head)
-        orientation = Orientation.from_exif(exif_orientation(image))
-        image.load()
-        array = _pixels_16(image, path) if _is_16_bit(image, head) else _pixels_8(image, path)
-    frame = ImageFrame(orientation.apply(array))
+        frame = ImageFrame(_pixels(image, head, path))
     frame.meta = meta
     return frame
 
@@ -166,10 +164,23 @@ def _is_16_bit(image: Image.Image, head: bytes) -> bool:
     return 16 in (bits if isinstance(bits, tuple) else (bits,))
 
 
-def _pixels_16(image: Image.Image, path: Path) -> npt.NDArray[np.uint16]:
-    """(H, W[, C]) uint16. Pillow cuts 16-bit colour to 8, so that is OpenCV's."""
-    if image.mode in _16_BIT or image.mode == "I":
-        return np.asarray(np.clip(np.asarray(image), 0, 65535), np.uint16)
+def _pixels(image: Image.Image, head: bytes, path: Path) -> npt.NDArray[Any]:
+    """(H, W[, C]) uint8 or uint16, upright."""
+    tiff = image.format == "TIFF"
+    orientation = Orientation() if tiff else Orientation.from_exif(exif_orientation(image))
+    image.load()  # Pillow turns a TIFF upright here, as OpenCV does.
+    array: npt.NDArray[Any]
+    if not _is_16_bit(image, head):
+        array = _pixels_8(image, path)
+    elif image.mode in (*_16_BIT, "I") and not tiff:
+        array = np.asarray(np.clip(np.asarray(image), 0, 65535), np.uint16)
+    else:
+        array = _deep_pixels(path)
+    return orientation.apply(array)
+
+
+def _deep_pixels(path: Path) -> npt.NDArray[np.uint16]:
+    """(H, W[, C]) uint16. Pillow cuts 16-bit colour to 8, and turns 16-bit grey wrongly, so these are OpenCV's."""
     data = np.fromfile(path, np.uint8)
     array: npt.NDArray[Any] | None = cv2.imdecode(data, cv2.IMREAD_UNCHANGED)
     if array is None or array.dtype != np.uint16:

@@ -70,9 +70,12 @@ def _exif(image: Image.Image) -> bytes:
         exif = kept
     if not len(exif):
         return b""
-    if _ORIENTATION in exif:
-        exif[_ORIENTATION] = 1
-    return exif.tobytes()
+    if _ORIENTATION not in exif:
+        return exif.tobytes()
+    upright = Image.Exif()  # A copy: Pillow keeps the image's own, which still says how its pixels turn.
+    upright.load(exif.tobytes())
+    upright[_ORIENTATION] = 1
+    return upright.tobytes()
 
 
 def _subsampling(image: Image.Image) -> int:

@@ -28,11 +28,13 @@ class Orientation:
         return cls(transpose, value in (2, 3, 6, 7), value in (3, 4, 7, 8))
 
     @classmethod
-    def from_matrix(cls, matrix: Sequence[int]) -> Orientation:
-        """From FFmpeg's 3×3 display matrix (9 integers); other angles go to the nearest quarter turn.
+    def from_matrix(cls, matrix: Sequence[int] | None) -> Orientation:
+        """From FFmpeg's 3×3 display matrix (9 integers, or None); other angles go to the nearest quarter turn.
 
         A stored pixel (p, q) is shown at x = a·p + c·q, y = b·p + d·q.
         """
+        if matrix is None:
+            return cls()
         a, b, c, d = matrix[0], matrix[1], matrix[3], matrix[4]
         if abs(c) > abs(a):
             return cls(True, c < 0, b < 0)

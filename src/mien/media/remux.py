@@ -37,6 +37,7 @@ class Remuxer:
         self._packets: Iterator[Packet[Stream]] = iter(())
         self._next: Packet[Stream] | None = None
         self._output: OutputContainer | None = None
+        self._lost: dict[int, int] = {}
         self.notes: list[str] = []
         """What could not be kept as it was."""
         self.shift = self._shift()
@@ -72,14 +73,17 @@ class Remuxer:
     def advance(self, until: Fraction | None) -> None:
         """Write the packets up to a time in the source's seconds; None writes all that is left."""
         while self._next is not None and (until is None or _time(self._next) <= until):
-            self._write(self._tracks[self._next.stream_index].feed(self._next))
+            index = self._next.stream_index
+            self._write(index, self._tracks[index].feed(self._next))
             self._next = self._read()
 
     def finish(self) -> None:
         """Write the rest, and what converters hold."""
         self.advance(None)
-        for track in self._tracks.values():
-            self._write(track.flush())
+        for index, track in self._tracks.items():
+            self._write(index, track.flush())
+        for index, count in self._lost.items():
+            self.notes.append(f"{count} packets of track {index} could not be written to {self._muxer} and are missing")
 
     def close(self) -> None:
         """Close the source."""
@@ -97,11 +101,12 @@ class Remuxer:
             kind = "png" if _codec(stream) == "png" else "jpeg"
             data = _first_packet(self._path, stream.index)
             return output.add_attachment(f"cover.{kind.replace('e', '')}", f"image/{kind}", data)
+        if self._muxer in ("mp4", "mov") and stream.type == "data" and "timecode" in stream.metadata:
+            return None  # These muxers make that track from the video's own tag.
         added = add_track(stream, output, self._muxer)
         name = f"{stream.type} track {stream.index} ({_codec(stream)})"
         if added is None:
-            if "timecode" not in stream.metadata:  # MP4 makes that track from the video's tag.
-                self.notes.append(f"{name} was left out, since {self._muxer} cannot hold it; use .mkv to keep it")
+            self.notes.append(f"{name} was left out, since {self._muxer} cannot hold it; use .mkv to keep it")
             return None
         out, track = added
         if track is not None:
@@ -119,14 +124,17 @@ class Remuxer:
             self.notes.append(f"{self._path}: the tracks beside the video end early ({error.strerror})")
         return None
 
-    def _write(self, packets: list[Packet[Stream]]) -> None:
+    def _write(self, index: int, packets: list[Packet[Stream]]) -> None:
         assert self._output is not None
         for packet in packets:
             if self.shift:
                 ticks = round(self.shift / packet.time_base)
                 packet.pts = None if packet.pts is None else packet.pts - ticks
                 packet.dts = None if packet.dts is None else packet.dts - ticks
-            self._output.mux(packet)
+            try:
+                self._output.mux(packet)
+            except (av.error.ArgumentError, av.error.InvalidDataError):
+                self._lost[index] = self._lost.get(index, 0) + 1
 
     def _shift(self) -> Fraction:
         """Transport streams begin at an arbitrary time; other containers mean what they say."""

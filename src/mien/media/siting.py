@@ -27,6 +27,7 @@ _NAMES = MappingProxyType(
 )
 DEFAULT = (0.0, 0.5)
 """MPEG-2, H.264 and later, unless told otherwise."""
+_TELLING = ("h264", "hevc", "mjpeg", "mpeg1video", "mpeg2video", "mpeg4", "av1", "libdav1d")
 
 
 def chroma_siting(frame: av.VideoFrame) -> tuple[float, float]:
@@ -53,9 +54,13 @@ def chroma_siting(frame: av.VideoFrame) -> tuple[float, float]:
     return place if place in _NAMES else DEFAULT
 
 
-def siting_name(siting: tuple[float, float]) -> str:
-    """FFmpeg's name, for an encoder's `chroma_sample_location`."""
-    return _NAMES[siting]
+def siting_name(siting: tuple[float, float], codec: str) -> str | None:
+    """FFmpeg's name, for an encoder's `chroma_sample_location`; None where the source leaves it open.
+
+    libswscale takes an open one for "center", so that counts only with decoders that always tell.
+    """
+    name = _NAMES.get(siting)
+    return None if name == "center" and codec not in _TELLING else name
 
 
 def _samples(plane: VideoPlane, depth: int) -> npt.NDArray[Any]:

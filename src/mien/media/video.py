@@ -12,7 +12,7 @@ from av.container import InputContainer
 from av.video.stream import VideoStream
 
 from mien.errors import MediaError
-from mien.media.demux import open_video, orientation_of
+from mien.media.demux import display_matrix, open_video
 from mien.media.frame import VideoFormat, VideoFrame
 from mien.media.info import MediaInfo
 from mien.media.normalize import Converter, planar_format
@@ -89,20 +89,21 @@ class _Shared:
 
     def __init__(self) -> None:
         self._converter = Converter()
-        self._orientation: Orientation | None = None
+        self._matrix: tuple[int, ...] | None = None
         self._key: tuple[object, ...] = ()
         self._format: VideoFormat | None = None
 
     def frame(self, picture: av.VideoFrame, index: int, time: Fraction | None) -> VideoFrame:
-        if self._orientation is None:
-            self._orientation = orientation_of(picture)
+        if self._format is None:
+            self._matrix = display_matrix(picture)
         if PlaneFormat.of(picture) is None:
             picture = self._converter.to_format(picture, planar_format(picture.format.name))
         key = (picture.format.name, picture.width, picture.height, picture.colorspace, picture.color_range)
         if self._format is None or key != self._key:
             layout = PlaneFormat.of(picture, chroma_siting(picture))
             assert layout is not None
-            self._key, self._format = key, VideoFormat(layout, self._orientation, self._converter)
+            orientation = Orientation.from_matrix(self._matrix)
+            self._key, self._format = key, VideoFormat(layout, orientation, self._matrix, self._converter)
         return VideoFrame(picture, self._format, index, time)
 
 

@@ -14,16 +14,18 @@ from av.video.stream import VideoStream
 
 from mien.errors import MienError, OptionsError, OutputError
 from mien.media.atomic import check_output, commit, discard, partial_path, write_error
-from mien.media.demux import display_matrix, open_video
+from mien.media.demux import open_video
 from mien.media.encoders import EncoderPlan, plan_encoder, video_muxer
 from mien.media.frame import Frame, VideoFrame
 from mien.media.normalize import Converter, planar_format
 from mien.media.remux import Remuxer
-from mien.media.siting import DEFAULT, siting_name
+from mien.media.siting import siting_name
 from mien.media.video import VideoReader
 from mien.options import SwapOptions
 
 _FIELDS = Flags.interlaced_dct | Flags.interlaced_me
+# PyAV cannot tell the Matroska muxer a pixel's shape; these encoders put it into their own stream.
+_TELL_ASPECT = ("libx264", "libx265")
 _DEFAULT_RATE = Fraction(25)
 
 
@@ -115,7 +117,7 @@ class _Encoding:
 
     def __init__(self, partial: Path, muxer: str, source: Path, options: SwapOptions) -> None:
         self.partial = partial
-        self._options = options
+        self._muxer, self._options = muxer, options
         with open_video(source) as (_, stream):
             main = stream.index
         self._remuxer = Remuxer(source, main, muxer)
@@ -197,17 +199,20 @@ class _Encoding:
     def _add_video(self, source: VideoStream, frame: VideoFrame, plan: EncoderPlan) -> VideoStream:
         picture, options = frame.picture, dict(plan.options)
         layout = frame.format.planes
-        siting = (layout.siting_x, layout.siting_y)
-        if layout.shift_x and layout.shift_y and siting != DEFAULT:
-            options["chroma_sample_location"] = siting_name(siting)
+        siting = siting_name((layout.siting_x, layout.siting_y), source.codec_context.name)
+        if siting and layout.shift_x and layout.shift_y:
+            options["chroma_sample_location"] = siting
         rate = source.average_rate or source.guessed_rate or _DEFAULT_RATE
         stream = self._container.add_stream(plan.name, rate=rate, options=options)
         assert isinstance(stream, VideoStream)
         context = stream.codec_context
         context.width, context.height, context.pix_fmt = picture.width, picture.height, plan.pixel_format
         context.time_base = picture.time_base or 1 / rate
-        if source.sample_aspect_ratio:
-            context.sample_aspect_ratio = source.sample_aspect_ratio
+        aspect = source.sample_aspect_ratio
+        if aspect:
+            context.sample_aspect_ratio = aspect
+        if aspect not in (None, 1) and self._muxer in ("matroska", "webm") and plan.name not in _TELL_ASPECT:
+            self._remuxer.notes.append(f"pixels of {aspect} cannot be told in {self._muxer} by {plan.name}; use .mp4")
         tagged = picture
         if picture.format.name != plan.pixel_format:
             tagged = self._converter.to_format(picture, plan.pixel_format)
@@ -219,5 +224,5 @@ class _Encoding:
             context.field_order = source.codec_context.field_order
         context.thread_count = self._options.encoder_threads
         context.thread_type = "FRAME" if plan.name in ("libx264", "libx265") else "AUTO"
-        stream.set_display_matrix(display_matrix(picture))
+        stream.set_display_matrix(frame.format.display_matrix)
         return stream

@@ -1,0 +1,548 @@
+"""From file to file: samples outside the boxes, sound, times and tags are the source's own."""
+
+from __future__ import annotations
+
+import hashlib
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import numpy.typing as npt
+import pytest
+from av.codec.context import Flags
+from av.stream import Disposition
+
+from mien.errors import MediaError
+from mien.media import VideoFrame, VideoReader, open_reader, open_writer, probe
+from mien.options import SwapOptions
+from mien.types import Box
+from tests.media.clips import Clip, decode, joined, make_clip, planes, sound, times
+
+FFV1 = SwapOptions(encoder="ffv1", encoder_threads=2)
+X264 = SwapOptions(encoder_threads=2, preset="veryfast")
+
+
+def convert(source: Path, made: Path, options: SwapOptions = X264, box: Box | None = None) -> list[str]:
+    """Swap-like work: edit a box in every frame. The writer's notes."""
+    with open_reader(source) as reader, open_writer(made, reader, options) as writer:
+        for frame in reader:
+            if box is not None:
+                rgb = np.full((box.height, box.width, 3), (0.9, 0.3, 0.1), np.float32)
+                frame.write(box, rgb, np.full(rgb.shape[:2], 0.8, np.float32))
+            writer.write(frame)
+    return writer.notes
+
+
+def assert_equal_outside(a: list[npt.NDArray[Any]], b: list[npt.NDArray[Any]], box: Box) -> None:
+    """Every plane is equal beyond the box, and somewhere not within it."""
+    for old, new in zip(a, b, strict=True):
+        fy, fx = round(a[0].shape[0] / old.shape[0]), round(a[0].shape[1] / old.shape[1])
+        keep = np.ones(old.shape, bool)
+        keep[box.y0 // fy : -(-box.y1 // fy), box.x0 // fx : -(-box.x1 // fx)] = False
+        assert np.array_equal(old[keep], new[keep])
+        assert not np.array_equal(old[~keep], new[~keep])
+
+
+@pytest.mark.parametrize(
+    ("pixel_format", "options"),
+    [
+        ("yuv420p", {"bf": "2", "refs": "3", "crf": "23", "g": "250"}),
+        ("yuv420p", {"bf": "3", "refs": "3", "b-pyramid": "normal", "crf": "30"}),
+        ("yuv422p", {"bf": "2", "refs": "3"}),
+        ("yuv444p", {"bf": "2", "refs": "3"}),
+        ("yuv420p10le", {"bf": "2", "refs": "3"}),
+        ("yuv422p10le", {"bf": "2", "refs": "3"}),
+    ],
+)
+def test_only_the_box_changes(tmp_path: Path, pixel_format: str, options: dict[str, str]) -> None:
+    source = make_clip(tmp_path / "in.mkv", pts=range(40), pixel_format=pixel_format, options=options, audio="aac")
+    box = Box(31, 17, 64, 48)
+    assert convert(source, tmp_path / "out.mkv", FFV1, box) == []
+    before, after = decode(source), decode(tmp_path / "out.mkv")
+    assert len(before) == len(after) == 40
+    for a, b in zip(before, after, strict=True):
+        assert_equal_outside(a, b, box)
+    assert sound(source) == sound(tmp_path / "out.mkv")
+    assert times(source) == times(tmp_path / "out.mkv")
+    assert probe(tmp_path / "out.mkv").pixel_format == pixel_format
+
+
+def test_small_corner_edits_do_not_reach_later_frames(tmp_path: Path) -> None:
+    source = make_clip(tmp_path / "in.mp4", pts=range(60), options={"bf": "3", "refs": "4", "g": "60"})
+    box = Box(0, 0, 5, 5)
+    convert(source, tmp_path / "out.mkv", FFV1, box)
+    for a, b in zip(decode(source), decode(tmp_path / "out.mkv"), strict=True):
+        assert_equal_outside(a, b, box)
+
+
+def test_frames_that_are_not_edited_are_identical(tmp_path: Path) -> None:
+    source = make_clip(tmp_path / "in.mp4", pts=range(20))
+    convert(source, tmp_path / "out.mkv", FFV1)
+    for a, b in zip(decode(source), decode(tmp_path / "out.mkv"), strict=True):
+        assert all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+NTSC = Fraction(1, 30000)
+TIMES = {
+    "cfr": (tuple(range(20)), Fraction(1, 25)),
+    "ntsc": (tuple(1001 * i for i in range(20)), NTSC),
+    "vfr": (tuple([500 * i for i in range(12)] + [6000 + 2000 * i for i in range(8)]), NTSC),
+    "late": (tuple(15000 + 1001 * i for i in range(20)), NTSC),
+    "jitter": (tuple(40 * i + (i * 7) % 11 for i in range(20)), Fraction(1, 1000)),
+    "slow": (tuple(2 * i for i in range(6)), Fraction(1)),
+    "fast": (tuple(range(30)), Fraction(1, 240)),
+}
+
+
+@pytest.mark.parametrize("name", TIMES)
+@pytest.mark.parametrize(("container", "out"), [("mp4", "mp4"), ("mkv", "mkv"), ("mov", "mov"), ("mkv", "mp4")])
+def test_times_and_sound_are_kept(tmp_path: Path, name: str, container: str, out: str) -> None:
+    pts, time_base = TIMES[name]
+    source = make_clip(tmp_path / f"in.{container}", pts=pts, time_base=time_base, audio="aac", audio_start=2400)
+    made = tmp_path / f"out.{out}"
+    assert convert(source, made) == []
+    assert times(made) == times(source)
+    assert [p.data for p in sound(made)] == [p.data for p in sound(source)]
+    tick = Fraction(1, 48000)
+    assert all(abs(a.pts - b.pts) <= tick for a, b in zip(sound(made), sound(source), strict=True))
+    if container == out:
+        assert sound(made) == sound(source)
+
+
+@pytest.mark.parametrize("name", ["vfr", "cfr", "ntsc"])
+def test_the_clip_lasts_as_long(tmp_path: Path, name: str) -> None:
+    pts, time_base = TIMES[name]
+    source = make_clip(tmp_path / "in.mp4", pts=pts, time_base=time_base, options={"bf": "0"})
+    convert(source, tmp_path / "out.mp4")
+    assert length(tmp_path / "out.mp4") == pytest.approx(length(source), abs=1000)
+
+
+def length(path: Path) -> int:
+    """Microseconds."""
+    with av.open(str(path)) as container:
+        return container.duration or 0
+
+
+def test_mp4_to_mkv_keeps_sound_and_picture_together(tmp_path: Path) -> None:
+    pts, time_base = TIMES["ntsc"]
+    source = make_clip(tmp_path / "in.mp4", pts=pts, time_base=time_base, audio="aac")
+    convert(source, tmp_path / "out.mkv", FFV1)
+    assert sound(source)[0].pts < 0  # AAC's run-in, which MP4 hides by an edit list
+    for a, b in zip(times(source), times(tmp_path / "out.mkv"), strict=True):
+        assert abs(a - b) <= Fraction(1, 2000)
+    old, new = sound(source), sound(tmp_path / "out.mkv")
+    assert joined(old) == joined(new)
+    assert all(abs(a.pts - b.pts) <= Fraction(1, 2000) for a, b in zip(old, new, strict=True))
+
+
+TURNS = [(90.0, False, False), (180.0, False, False), (270.0, False, False), (0.0, True, False), (90.0, False, True)]
+
+
+@pytest.mark.parametrize("turn", TURNS)
+@pytest.mark.parametrize("suffix", ["mp4", "mov"])
+def test_rotation_is_shown_upright_and_kept(tmp_path: Path, turn: tuple[float, bool, bool], suffix: str) -> None:
+    source = make_clip(tmp_path / f"in.{suffix}", pts=range(6), rotation=turn, width=96, height=64)
+    made = tmp_path / f"out.{suffix}"
+    upright = turn[0] % 180 == 0
+    info = probe(source)
+    assert (info.width, info.height) == ((96, 64) if upright else (64, 96))
+    assert info.rotation in (turn[0], 180 if turn[2] else 0, 270, 90)
+
+    reader = open_reader(source)
+    frame = next(iter(reader))
+    assert isinstance(frame, VideoFrame)
+    stored = planes(frame.picture)[0]
+    shown = np.rot90(stored, round(turn[0] / 90))
+    shown = shown[:, ::-1] if turn[1] else shown
+    shown = shown[::-1] if turn[2] else shown
+    grey = frame.read(frame.box).astype(float) @ (0.299, 0.587, 0.114)
+    assert np.abs(grey - (shown.astype(float) - 16) * 255 / 219).mean() < 3
+
+    convert(source, made, box=Box(3, 5, 40, 30))
+    again = probe(made)
+    assert (again.width, again.height, again.rotation, again.mirrored) == (
+        info.width,
+        info.height,
+        info.rotation,
+        info.mirrored,
+    )
+    turned = next(iter(open_reader(made)))
+    assert abs(turned.read(Box(10, 10, 30, 25)).astype(float) - (0.9 * 255 * 0.8, 0, 0))[..., 0].mean() < 60
+
+
+def test_an_edit_lands_where_it_is_seen(tmp_path: Path) -> None:
+    source = make_clip(tmp_path / "in.mp4", pts=range(3), rotation=(90.0, False, False), options={"crf": "1"})
+    box = Box(2, 60, 22, 90)
+    with open_reader(source) as reader, open_writer(tmp_path / "out.mkv", reader, FFV1) as writer:
+        for frame in reader:
+            before = frame.read(frame.box)
+            frame.write(box, np.zeros((30, 20, 3), np.float32), np.ones((30, 20), np.float32))
+            after = frame.read(frame.box)
+            assert after[62:88, 4:20].max() <= 2
+            away = np.ones(after.shape[:2], bool)
+            away[58:92, 0:24] = False
+            assert np.array_equal(after[away], before[away])
+            writer.write(frame)
+
+
+@pytest.mark.parametrize(
+    ("color", "pixel_format", "suffix"),
+    [
+        ((1, 1, 1, 1), "yuv420p", "mp4"),
+        ((6, 1, 6, 6), "yuv420p", "mkv"),
+        ((5, 2, 5, 1), "yuv420p", "mp4"),
+        ((9, 1, 9, 16), "yuv420p10le", "mp4"),
+        ((9, 1, 9, 18), "yuv420p10le", "mkv"),
+        ((9, 1, 9, 18), "yuv420p10le", "mov"),
+    ],
+)
+def test_colour_tags_and_aspect_are_kept(
+    tmp_path: Path, color: tuple[int, int, int, int], pixel_format: str, suffix: str
+) -> None:
+    source = make_clip(
+        tmp_path / f"in.{suffix}", pts=range(4), color=color, pixel_format=pixel_format, aspect=Fraction(16, 11)
+    )
+    for made in (tmp_path / f"out.{suffix}", tmp_path / "lossless.mkv"):
+        notes = convert(source, made, FFV1 if made.name == "lossless.mkv" else X264)
+        old, new = probe(source), probe(made)
+        assert (new.color.matrix, new.color.range, new.color.primaries, new.color.transfer) == color
+        assert new.color == old.color
+        assert new.pixel_format.replace("yuvj", "yuv") == pixel_format
+        if made.name == "lossless.mkv":
+            assert notes == ["pixels of 16/11 cannot be told in matroska by ffv1; use .mp4"]
+        else:
+            assert notes == [] and new.sample_aspect == Fraction(16, 11)
+
+
+def test_untagged_stays_untagged(tmp_path: Path) -> None:
+    source = make_clip(tmp_path / "in.mp4", pts=range(3))
+    convert(source, tmp_path / "out.mp4")
+    assert probe(tmp_path / "out.mp4").color == probe(source).color
+    assert probe(source).color.matrix == 2
+
+
+@pytest.mark.parametrize("siting", ["topleft", "center", "left"])
+def test_chroma_siting_is_kept(tmp_path: Path, siting: str) -> None:
+    source = make_clip(tmp_path / "in.mp4", pts=range(3), options={"chroma_sample_location": siting})
+    convert(source, tmp_path / "out.mp4")
+    places = []
+    for path in (source, tmp_path / "out.mp4"):
+        frame = next(iter(open_reader(path)))
+        assert isinstance(frame, VideoFrame)
+        places.append((frame.format.planes.siting_x, frame.format.planes.siting_y))
+    assert places == [{"topleft": (0.0, 0.0), "center": (0.5, 0.5), "left": (0.0, 0.5)}[siting]] * 2
+
+
+def test_interlacing_is_kept(tmp_path: Path) -> None:
+    flags = Flags.interlaced_dct | Flags.interlaced_me
+    source = make_clip(tmp_path / "in.mp4", pts=range(6), flags=flags, options={"x264-params": "tff=1"})
+    convert(source, tmp_path / "out.mp4")
+    for path in (source, tmp_path / "out.mp4"):
+        with av.open(str(path)) as container:
+            assert all(frame.interlaced_frame for frame in container.decode(video=0))
+
+
+def test_frame_types_are_chosen_anew(tmp_path: Path) -> None:
+    source = make_clip(tmp_path / "in.mp4", pts=range(30), options={"g": "1", "bf": "0"})
+    convert(source, tmp_path / "out.mp4")
+    with av.open(str(tmp_path / "out.mp4")) as container:
+        assert sum(frame.key_frame for frame in container.decode(video=0)) < 5
+
+
+RICH = Clip(
+    pts=tuple(range(50)),
+    audio="aac",
+    tracks=("eng", "fra"),
+    subtitles="1\n00:00:00,100 --> 00:00:00,500\nHello <i>you</i>\n\n2\n00:00:01,000 --> 00:00:01,500\nWorld\n",
+    metadata={"title": "T", "comment": "C", "creation_time": "2020-01-02T03:04:05.000000Z", "com.apple.maker": "x"},
+    video_metadata={"language": "deu"},
+    chapters=[(0, 800, "One"), (800, 2000, "Two")],
+)
+
+
+def describe(path: Path) -> dict[str, Any]:
+    with av.open(str(path)) as container:
+        chapters = [
+            (float(c["start"] * (c["time_base"] or 0)), float(c["end"] * (c["time_base"] or 0)), c["metadata"])
+            for c in container.chapters()
+        ]
+        tags = {k.lower(): v for k, v in container.metadata.items()}
+        return {
+            "languages": [(s.type, s.language) for s in container.streams if s.type in ("video", "audio", "subtitle")],
+            "default": [bool(s.disposition & Disposition.default) for s in container.streams.audio],
+            "chapters": chapters,
+            "tags": {k: tags.get(k) for k in ("title", "comment", "creation_time", "com.apple.maker")},
+        }
+
+
+def test_tracks_chapters_and_tags_are_kept_in_mkv(tmp_path: Path) -> None:
+    clip = RICH
+    clip.attachment = b"font" * 100
+    source, made = make_clip(tmp_path / "in.mkv", clip), tmp_path / "out.mkv"
+    assert convert(source, made) == []
+    assert describe(made) == describe(source)
+    assert describe(made)["tags"]["com.apple.maker"] == "x"
+    assert describe(made)["languages"] == [
+        ("video", "deu"),
+        ("audio", "eng"),
+        ("audio", "fra"),
+        ("subtitle", None),
+    ]
+    assert [c[2] for c in describe(made)["chapters"]] == [{"title": "One"}, {"title": "Two"}]
+    for track in (0, 1):
+        assert sound(made, track) == sound(source, track)
+    with av.open(str(made)) as container:
+        attachment = container.streams.attachments[0]
+        assert (attachment.name, attachment.mimetype, attachment.data) == ("font.ttf", "font/ttf", b"font" * 100)
+    assert lines(made) == lines(source)
+
+
+def lines(path: Path) -> list[tuple[float, float, bytes]]:
+    """Start, duration and text of each subtitle."""
+    with av.open(str(path)) as container:
+        made = []
+        for packet in container.demux(container.streams.subtitles[0]):
+            subtitles = packet.decode() if packet.size else []
+            for subtitle in subtitles:
+                start = float(packet.pts * packet.time_base) if packet.pts is not None else -1.0
+                text = subtitle.dialogue  # type: ignore[union-attr]
+                made.append((start, float((packet.duration or 0) * packet.time_base), text))
+        return made
+
+
+def test_mkv_to_mp4_converts_what_mp4_cannot_hold_and_says_so(tmp_path: Path) -> None:
+    clip = RICH
+    clip.attachment = b"font"
+    source, made = make_clip(tmp_path / "in.mkv", clip), tmp_path / "out.mp4"
+    notes = convert(source, made)
+    assert notes == [
+        "subtitle track 3 (srt) was converted to mov_text, since mp4 cannot hold it as it is",
+        "attachment track 4 (font.ttf) was left out, since mp4 cannot hold it; use .mkv to keep it",
+    ]
+    old, new = describe(source), describe(made)
+    assert new["tags"] == old["tags"]
+    assert new["chapters"] == old["chapters"]
+    assert [x for x in new["languages"] if x[0] == "audio"] == [("audio", "eng"), ("audio", "fra")]
+    assert [joined(sound(made, i)) for i in (0, 1)] == [joined(sound(source, i)) for i in (0, 1)]
+    assert [(a, b, t.replace(b"{\\i0}", b"")) for a, b, t in lines(made)] == [
+        (0.1, 0.4, b"Hello {\\i1}you"),
+        (1.0, 0.5, b"World"),
+    ]
+
+
+def test_mp4_to_mp4_keeps_tracks_chapters_and_any_tag(tmp_path: Path) -> None:
+    clip = RICH
+    clip.attachment = None
+    mkv = make_clip(tmp_path / "in.mkv", clip)
+    source, made = tmp_path / "in.mp4", tmp_path / "out.mp4"
+    convert(mkv, source)
+    assert convert(source, made) == []
+    assert describe(made) == describe(source)
+    assert lines(made) == lines(source)
+    assert sound(made, 1) == sound(source, 1)
+
+
+@pytest.mark.parametrize("source", ["mp4", "mkv"])
+def test_webm_gets_vp9_and_opus(tmp_path: Path, source: str) -> None:
+    clip = RICH
+    clip.attachment = None
+    clip.subtitles = RICH.subtitles if source == "mkv" else None
+    path, made = make_clip(tmp_path / f"in.{source}", clip), tmp_path / "out.webm"
+    notes = convert(path, made)
+    assert [n.split(" was ")[0] for n in notes[:2]] == ["audio track 1 (aac)", "audio track 2 (aac)"]
+    with av.open(str(made)) as container:
+        assert container.streams.video[0].codec_context.name == "vp9"
+        assert [s.codec_context.name for s in container.streams.audio] == ["opus", "opus"]
+        pieces = [f.to_ndarray() for f in container.decode(audio=0)]
+    heard = np.concatenate(pieces, axis=1)[0]
+    assert times(made) == times(path)
+    start = sound(made)[0].pts
+    assert abs(start) < Fraction(1, 20)
+    wave = heard[4800:9600] / np.abs(heard).max()
+    pitch = np.argmax(np.abs(np.fft.rfft(wave * np.hanning(len(wave))))) * 48000 / len(wave)
+    assert pitch == pytest.approx(300, abs=10)
+    assert len(heard) == pytest.approx(2 * 48000, abs=4000)
+
+
+def test_pcm_in_mov_is_copied_and_opus_in_mkv_too(tmp_path: Path) -> None:
+    for suffix, codec in (("mov", "pcm_s16le"), ("mkv", "libopus"), ("mkv", "flac")):
+        source = make_clip(tmp_path / f"{codec}.{suffix}", pts=range(30), audio=codec)
+        made = tmp_path / f"{codec}-out.{suffix}"
+        assert convert(source, made) == []
+        assert joined(sound(made)) == joined(sound(source))
+        assert sound(made)[0].pts == sound(source)[0].pts
+
+
+def test_timecode_is_kept(tmp_path: Path) -> None:
+    source = make_clip(tmp_path / "in.mov", pts=range(8), video_metadata={"timecode": "01:02:03:04"})
+    for suffix in ("mov", "mp4"):
+        assert convert(source, tmp_path / f"out.{suffix}") == []
+        with av.open(str(tmp_path / f"out.{suffix}")) as container:
+            assert container.streams.video[0].metadata["timecode"] == "01:02:03:04"
+
+
+@pytest.mark.parametrize("suffix", ["mp4", "mkv"])
+def test_cover_art_is_kept(tmp_path: Path, suffix: str) -> None:
+    source = tmp_path / "in.mp4"
+    with av.open(str(make_clip(tmp_path / "plain.mp4", pts=range(8)))) as plain, av.open(str(source), "w") as out:
+        video = out.add_stream_from_template(plain.streams.video[0], opaque=True)
+        cover = out.add_stream("mjpeg", width=32, height=32, pix_fmt="yuvj420p")
+        cover.disposition = Disposition.attached_pic
+        frame = av.VideoFrame(32, 32, "yuvj420p")
+        art = cover.encode(frame) + cover.encode(None)
+        data = b"".join(bytes(p) for p in art)
+        for packet in plain.demux():
+            if packet.size:
+                packet.stream = video
+                out.mux(packet)
+        out.mux(art)
+    made = tmp_path / f"out.{suffix}"
+    assert probe(source).codec == "h264"
+    assert convert(source, made) == []
+    with av.open(str(made)) as container:
+        covers = [s for s in container.streams.video if s.disposition & Disposition.attached_pic]
+        assert len(covers) == 1
+        assert b"".join(bytes(p) for p in container.demux(covers[0]) if p.size) == data
+
+
+def test_transport_streams_start_at_zero(tmp_path: Path) -> None:
+    source = make_clip(tmp_path / "in.ts", pts=range(100, 120), audio="aac", audio_start=4 * 48000)
+    assert times(source)[0] >= 4
+    made = tmp_path / "out.mp4"
+    convert(source, made)
+    shift = times(source)[0] - times(made)[0]
+    assert abs(times(made)[0]) < Fraction(1, 10)
+    assert [t + shift for t in times(made)] == times(source)
+    old, new = sound(source), sound(made)
+    assert abs((old[0].pts - new[0].pts) - shift) < Fraction(1, 1000)
+    assert len(old) == len(new)
+
+
+@pytest.mark.parametrize(
+    ("codec", "pixel_format", "suffix", "kept"),
+    [
+        ("rawvideo", "rgb24", "nut", "gbrp"),
+        ("ffv1", "bgra", "mkv", "gbrap"),
+        ("rawvideo", "nv12", "nut", "yuv420p"),
+        ("rawvideo", "yuyv422", "nut", "yuv422p"),
+        ("mjpeg", "yuvj422p", "avi", "yuv422p"),
+        ("mpeg4", "yuv420p", "avi", "yuv420p"),
+        ("libvpx-vp9", "yuv420p", "webm", "yuv420p"),
+        ("ffv1", "yuva420p", "mkv", "yuva420p"),
+        ("ffv1", "yuv411p", "mkv", "yuv422p"),
+    ],
+)
+def test_other_pixel_formats(tmp_path: Path, codec: str, pixel_format: str, suffix: str, kept: str) -> None:
+    source = make_clip(tmp_path / f"in.{suffix}", pts=range(5), codec=codec, pixel_format=pixel_format, options={})
+    reader = open_reader(source)
+    box = Box(8, 8, 33, 31)
+    frames = list(reader)
+    assert [f.format.planes.depth for f in frames if isinstance(f, VideoFrame)] == [8] * 5
+    first = frames[0]
+    assert isinstance(first, VideoFrame)
+    assert first.picture.format.name == kept
+    assert convert(source, tmp_path / "out.mkv", FFV1, box) == []
+    after = list(open_reader(tmp_path / "out.mkv"))
+    assert len(after) == 5
+    for old, new in zip(frames, after, strict=True):
+        a, b = old.read(old.box), new.read(new.box)
+        a[6:33, 6:35] = b[6:33, 6:35] = 0
+        assert np.array_equal(a, b)
+    convert(source, tmp_path / "out.mp4", X264, box)
+    assert len(times(tmp_path / "out.mp4")) == 5
+
+
+def test_odd_sizes_are_kept(tmp_path: Path) -> None:
+    source = make_clip(tmp_path / "in.mkv", pts=range(5), width=97, height=59, codec="libvpx-vp9", options={})
+    notes = convert(source, tmp_path / "out.mp4", box=Box(60, 30, 97, 59))
+    info = probe(tmp_path / "out.mp4")
+    assert (info.width, info.height, info.pixel_format) == (97, 59, "yuv444p")
+    assert notes == ["libx264 holds yuv444p in place of the target's yuv420p at 97×59"]
+    convert(source, tmp_path / "out.mkv", FFV1, Box(60, 30, 97, 59))
+    for a, b in zip(decode(source), decode(tmp_path / "out.mkv"), strict=True):
+        assert_equal_outside(a, b, Box(60, 30, 97, 59))
+
+
+def test_ten_bits_through_x264(tmp_path: Path) -> None:
+    source = make_clip(tmp_path / "in.mp4", pts=range(6), pixel_format="yuv420p10le")
+    convert(source, tmp_path / "out.mp4", SwapOptions(crf=1, encoder_threads=2, preset="veryfast"))
+    assert probe(tmp_path / "out.mp4").pixel_format == "yuv420p10le"
+    for a, b in zip(decode(source), decode(tmp_path / "out.mp4"), strict=True):
+        assert np.abs(a[0].astype(int) - b[0]).mean() < 4
+    frame = next(iter(open_reader(source)))
+    assert frame.read(Box(0, 0, 8, 8)).dtype == np.float32
+
+
+def test_replaced_frames_set_the_size(tmp_path: Path) -> None:
+    source = make_clip(tmp_path / "in.mp4", pts=range(5), audio="aac")
+    made = tmp_path / "out.mp4"
+    with open_reader(source) as reader, open_writer(made, reader, X264) as writer:
+        for frame in reader:
+            frame.replace(np.full((120, 160, 3), 0.5, np.float32))
+            writer.write(frame)
+    info = probe(made)
+    assert (info.width, info.height) == (160, 120)
+    assert times(made) == times(source)
+    assert np.abs(next(iter(open_reader(made))).read(Box(0, 0, 160, 120)).astype(int) - 127).max() <= 2
+
+
+def test_output_may_be_the_target_itself(tmp_path: Path) -> None:
+    source = make_clip(tmp_path / "clip.mp4", pts=range(10), audio="aac")
+    heard, seen = sound(source), times(source)
+    convert(source, source, box=Box(4, 4, 20, 20))
+    assert sound(source) == heard and times(source) == seen
+    assert [p.name for p in tmp_path.iterdir()] == ["clip.mp4"]
+
+
+@pytest.mark.parametrize("suffix", ["mp4", "mkv", "webm"])
+def test_the_same_work_gives_the_same_bytes(tmp_path: Path, suffix: str) -> None:
+    source = make_clip(tmp_path / "in.mkv", pts=range(12), audio="libopus")
+    hashes = set()
+    for i in range(2):
+        convert(source, tmp_path / f"out{i}.{suffix}", box=Box(4, 4, 20, 20))
+        hashes.add(hashlib.sha256((tmp_path / f"out{i}.{suffix}").read_bytes()).hexdigest())
+    assert len(hashes) == 1
+
+
+def test_a_reader_yields_the_same_frames_again(tmp_path: Path) -> None:
+    source = make_clip(tmp_path / "in.mp4", pts=range(10))
+    with open_reader(source) as reader:
+        assert (reader.kind, reader.frame_count) == ("video", 10)
+        first = [(f.index, f.time, f.read(f.box).tobytes()) for f in reader]
+        early = iter(reader)
+        next(early)
+        assert isinstance(reader, VideoReader)
+        early.close()  # type: ignore[attr-defined]
+        assert [(f.index, f.time, f.read(f.box).tobytes()) for f in reader] == first
+    assert [t for _, t, _ in first] == [Fraction(i, 25) for i in range(10)]
+
+
+def test_damaged_packets_are_counted_and_passed_over(tmp_path: Path) -> None:
+    source = make_clip(tmp_path / "in.mp4", pts=range(30), options={"g": "5", "bf": "0"})
+    with av.open(str(source)) as container:
+        positions = [(p.pos, p.size) for p in container.demux(video=0) if p.size]
+    data = bytearray(source.read_bytes())
+    for at, size in positions[7:9]:
+        assert at is not None
+        data[at + 4 : at + size] = bytes(size - 4)
+    source.write_bytes(data)
+    reader = open_reader(source)
+    assert isinstance(reader, VideoReader)
+    count = len(list(reader))
+    assert 25 <= count < 30 or reader.decode_errors
+    assert reader.decode_errors > 0
+
+
+def test_a_stream_that_decodes_to_nothing_is_an_error(tmp_path: Path) -> None:
+    source = make_clip(tmp_path / "in.mp4", pts=range(10))
+    with av.open(str(source)) as container:
+        positions = [(p.pos, p.size) for p in container.demux(video=0) if p.size]
+    data = bytearray(source.read_bytes())
+    for at, size in positions:
+        assert at is not None
+        data[at : at + size] = b"\xff" * size
+    source.write_bytes(data)
+    with pytest.raises(MediaError, match=r"in\.mp4: no frame can be decoded"):
+        open_reader(source)
