@@ -18,7 +18,7 @@ from mien.zoo.tensors import expect, run, sigmoid
         licence="Apache-2.0",
         commercial=True,
         origin="https://ai.google.dev/edge/mediapipe/solutions/vision/face_landmarker",
-        weights=Weights("mesh478.onnx", "9eaf16040712d3550eeca0aeacb243d3fbe844e3151b34ebf3c2af77bc8bc1e5", 2551406),
+        weights=Weights("mesh478.onnx", "3b46e92ae15a08a88f863517bac64232c3aa49ad1c9f96d976b3705030bcbe17", 2576468),
     )
 )
 class Mesh478:
