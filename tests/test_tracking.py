@@ -75,6 +75,23 @@ def test_embedding_is_asked_for_new_contested_and_sampled_faces_only() -> None:
     assert tracker.unsure(SAMPLE_EVERY + 2, [face(90, 100), face(115, 100), face(250, 100)]) == [True, True, True]
 
 
+def test_a_stranger_who_jumps_in_is_a_new_face() -> None:
+    """A cut between two people before the same wall; the colours hardly change."""
+    for there, same in (
+        (face(115, 100, embedding=embedding(1.4)), False),
+        (face(115, 100, embedding=embedding(0.5)), True),
+    ):
+        tracker = Tracker()
+        follow(tracker, 0, face(100, 100, embedding=embedding(0)))
+        tracker.begin(1, PLAIN)
+        assert tracker.unsure(1, [there]) == [True]
+        assert [f.track for f in tracker.update(1, [there])] == [0 if same else 1]
+    # Where it stayed in place, something only hides it.
+    hidden = Tracker()
+    follow(hidden, 0, face(100, 100, embedding=embedding(0)))
+    assert follow(hidden, 1, face(102, 100, embedding=embedding(1.4))) == [0]
+
+
 def test_a_cut_starts_new_tracks_and_a_pan_does_not() -> None:
     rng = np.random.default_rng(3)
     picture = np.clip(np.cumsum(rng.normal(0, 3, (96, 300, 3)), 1) + 120, 0, 255).astype(np.uint8)

@@ -21,6 +21,10 @@ THUMBNAIL = 96
 """Side in pixels of the thumbnail that scene cuts are found in."""
 CUT = 0.5
 """Share of the picture whose colours must differ for a cut."""
+JUMP = 0.15
+"""Share of its size that a face moves or grows, beyond what was expected, in a cut that the colours do not show."""
+STRANGER = 0.3
+"""Cosine of embeddings below which a face that jumped is another one."""
 JITTER = 0.008
 """Landmark noise as a share of the face's size: smaller departures from a steady motion are noise."""
 
@@ -122,11 +126,12 @@ class Tracker:
         return cut
 
     def unsure(self, index: int, faces: Sequence[Face]) -> list[bool]:
-        """For each face, whether `update` profits from its embedding: new, contested, or due for a sample."""
+        """For each face, whether `update` profits from its embedding: new, contested, jumped or due for a sample."""
         near = np.isfinite(self._costs(index, faces))
         due = np.array([track.count % SAMPLE_EVERY == 0 for track in self._live], bool)
         settled = (near.sum(1) == 1) & ~due
-        certain = (near.sum(0) == 1) & (near & settled[:, None]).any(0)
+        steady = np.array([[not _jumped(*_apart(t, index, face)) for face in faces] for t in self._live], bool)
+        certain = (near.sum(0) == 1) & (near & settled[:, None] & steady.reshape(near.shape)).any(0)
         return [not sure for sure in certain]
 
     def update(self, index: int, faces: Sequence[Face]) -> tuple[Face, ...]:
@@ -154,16 +159,28 @@ class Tracker:
 
 
 def _cost(track: _Live, index: int, face: Face) -> float:
+    distance, growth = _apart(track, index, face)
+    wait = index - track.last - 1
+    if distance > 0.7 + 0.1 * wait or not 0.5 < growth < 2:
+        return np.inf
+    cost = (1 - _overlap(face.bbox, track.predicted(index))) + distance
+    if track.embedding is not None and face.embedding is not None:
+        likeness = float(track.embedding @ face.embedding)
+        if likeness < STRANGER and _jumped(distance, growth):
+            return np.inf
+        cost += 2 * (1 - likeness)
+    return cost
+
+
+def _apart(track: _Live, index: int, face: Face) -> tuple[float, float]:
+    """Distance from where the track's face should be, in face sizes, and size over its size before."""
     expected = track.predicted(index)
     size, before = _size(face.bbox), _size(expected)
-    distance = float(np.linalg.norm(_centre(face.bbox) - _centre(expected))) / max(size, before)
-    wait = index - track.last - 1
-    if distance > 0.7 + 0.1 * wait or not 0.5 < size / before < 2:
-        return np.inf
-    cost = (1 - _overlap(face.bbox, expected)) + distance
-    if track.embedding is not None and face.embedding is not None:
-        cost += 2 * (1 - float(track.embedding @ face.embedding))
-    return cost
+    return float(np.linalg.norm(_centre(face.bbox) - _centre(expected))) / max(size, before), size / before
+
+
+def _jumped(distance: float, growth: float) -> bool:
+    return distance > JUMP or max(growth, 1 / growth) > 1 + JUMP
 
 
 def _assign(costs: FloatArray) -> list[tuple[int, int]]:
