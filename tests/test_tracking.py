@@ -86,7 +86,14 @@ def test_a_stranger_who_jumps_in_is_a_new_face() -> None:
         tracker.begin(1, PLAIN)
         assert tracker.unsure(1, [there]) == [True]
         assert [f.track for f in tracker.update(1, [there])] == [0 if same else 1]
-    # Where it stayed in place, something only hides it.
+    # In the same place, the landmarks tell.
+    other = face(100, 100, embedding=embedding(1.4))
+    other.mesh[::2, 0] += 2
+    swapped = Tracker()
+    follow(swapped, 0, face(100, 100, embedding=embedding(0)))
+    assert swapped.unsure(1, [other]) == [True]
+    assert follow(swapped, 1, other) == [1]
+    # Where they stay too, something only hides the face.
     hidden = Tracker()
     follow(hidden, 0, face(100, 100, embedding=embedding(0)))
     assert follow(hidden, 1, face(102, 100, embedding=embedding(1.4))) == [0]

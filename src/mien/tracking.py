@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import cv2
 import numpy as np
 
+from mien.geometry import fit_similarity, transform
 from mien.shape import neutral
 from mien.types import ByteArray, Face, FloatArray
 
@@ -21,10 +22,11 @@ THUMBNAIL = 96
 """Side in pixels of the thumbnail that scene cuts are found in."""
 CUT = 0.5
 """Share of the picture whose colours must differ for a cut."""
-JUMP = 0.15
-"""Share of its size that a face moves or grows, beyond what was expected, in a cut that the colours do not show."""
+JUMP, CHANGE = 0.15, 0.015
+"""Shares of its size that a face's box moves or grows beyond what was expected, and that its landmarks change
+among themselves (rms), above which it may be another face: a cut that the colours do not show."""
 STRANGER = 0.3
-"""Cosine of embeddings below which a face that jumped is another one."""
+"""Cosine of embeddings below which it is another one."""
 JITTER = 0.008
 """Landmark noise as a share of the face's size: smaller departures from a steady motion are noise."""
 
@@ -86,6 +88,7 @@ class _Live:
 
     id: int
     bbox: FloatArray
+    mesh: FloatArray
     last: int
     velocity: FloatArray
     """(2,) pixels per frame of the centre."""
@@ -101,7 +104,7 @@ class _Live:
         moved = (_centre(face.bbox) - _centre(self.bbox)) / max(1, index - self.last)
         # A steady mean: one jittery box must not throw the prediction.
         self.velocity = (0.5 * self.velocity + 0.5 * moved).astype(np.float32)
-        self.bbox, self.last, self.count = face.bbox, index, self.count + 1
+        self.bbox, self.mesh, self.last, self.count = face.bbox, face.mesh, index, self.count + 1
         if face.embedding is not None:
             self.embedding = face.embedding
 
@@ -129,10 +132,12 @@ class Tracker:
         """For each face, whether `update` profits from its embedding: new, contested, jumped or due for a sample."""
         near = np.isfinite(self._costs(index, faces))
         due = np.array([track.count % SAMPLE_EVERY == 0 for track in self._live], bool)
-        settled = (near.sum(1) == 1) & ~due
-        steady = np.array([[not _jumped(*_apart(t, index, face)) for face in faces] for t in self._live], bool)
-        certain = (near.sum(0) == 1) & (near & settled[:, None] & steady.reshape(near.shape)).any(0)
-        return [not sure for sure in certain]
+        settled, alone = (near.sum(1) == 1) & ~due, near.sum(0) == 1
+        known = [near[:, i] & settled for i in range(len(faces))]
+        return [
+            not (alone[i] and known[i].any() and not _jumped(self._live[int(known[i].argmax())], index, face))
+            for i, face in enumerate(faces)
+        ]
 
     def update(self, index: int, faces: Sequence[Face]) -> tuple[Face, ...]:
         """The faces in the order given, each with its track number."""
@@ -143,7 +148,8 @@ class Tracker:
                 track = self._live[pairs[i]]
                 track.follow(index, face)
             else:
-                track = _Live(self._next, face.bbox, index, np.zeros(2, np.float32), embedding=face.embedding)
+                still = np.zeros(2, np.float32)
+                track = _Live(self._next, face.bbox, face.mesh, index, still, embedding=face.embedding)
                 self._next += 1
                 self._live.append(track)
             numbered.append(replace(face, track=track.id))
@@ -166,7 +172,7 @@ def _cost(track: _Live, index: int, face: Face) -> float:
     cost = (1 - _overlap(face.bbox, track.predicted(index))) + distance
     if track.embedding is not None and face.embedding is not None:
         likeness = float(track.embedding @ face.embedding)
-        if likeness < STRANGER and _jumped(distance, growth):
+        if likeness < STRANGER and _jumped(track, index, face):
             return np.inf
         cost += 2 * (1 - likeness)
     return cost
@@ -179,8 +185,13 @@ def _apart(track: _Live, index: int, face: Face) -> tuple[float, float]:
     return float(np.linalg.norm(_centre(face.bbox) - _centre(expected))) / max(size, before), size / before
 
 
-def _jumped(distance: float, growth: float) -> bool:
-    return distance > JUMP or max(growth, 1 / growth) > 1 + JUMP
+def _jumped(track: _Live, index: int, face: Face) -> bool:
+    distance, growth = _apart(track, index, face)
+    if distance > JUMP or max(growth, 1 / growth) > 1 + JUMP:
+        return True
+    before, now = track.mesh[:, :2], face.mesh[:, :2]
+    change = transform(before, fit_similarity(before, now)) - now
+    return float(np.sqrt((change**2).sum(1).mean())) > CHANGE * _size(face.bbox)
 
 
 def _assign(costs: FloatArray) -> list[tuple[int, int]]:
