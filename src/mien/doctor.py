@@ -108,14 +108,13 @@ def _check_devices() -> Iterable[Check]:
     from mien.runtime.session import Session, available_devices
     from mien.zoo.registry import registry
 
-    model = min(
-        (family.card.weights for family in registry().values() if family.card.weights is not None),
-        key=lambda weights: weights.size,
-    )
+    weights = [family.card.weights for family in registry().values()]
+    graphs = [each for each in weights if each is not None and each.path.suffix == ".onnx"]
+    smallest = min(graphs, key=lambda each: each.size)
     for device in available_devices():
         name = f"device {device}"
         try:
-            Session(model.path, cast(Device, device))
+            Session(smallest.path, cast(Device, device))
         except MienError as error:
             status: Literal["warning", "problem"] = "problem" if device == "cpu" else "warning"
             yield Check(name, status, str(error), "" if device == "cpu" else _GPU_FIX)

@@ -85,8 +85,8 @@ def test_no_face_in_the_target_fails_and_writes_nothing(mien: Mien, photos: tupl
         (["-s", "missing.jpg", "-t", "a.jpg", "-o", "out.png"], "mien: missing.jpg: "),
         (["-s", "a.jpg", "-t", "missing.mp4", "-o", "out.mp4"], "mien: missing.mp4: "),
         (["-s", "a.jpg", "-t", "a.jpg", "-o", "a.jpg"], "mien: a.jpg: is one of the inputs"),
-        (["-s", "a.jpg", "-t", "a.jpg", "-o", "no/out.png"], "mien: no/out.png: there is no folder"),
-        (["-s", "a.jpg", "-t", "a.jpg", "-o", "out.png", "--report", "no/r.json"], "mien: no/r.json: the folder"),
+        (["-s", "a.jpg", "-t", "a.jpg", "-o", "no/out.png"], "mien: no/out.png: "),
+        (["-s", "a.jpg", "-t", "a.jpg", "-o", "out.png", "--report", "no/r.json"], "mien: no/r.json: "),
         (["-s", "a.jpg", "-t", "a.jpg", "-o", "out.png", "--report", "out.png"], "mien: out.png: the report would"),
         (["-s", "a.jpg", "-t", "a.jpg", "-o", "out.png", "--report", "./a.jpg"], "mien: a.jpg: the report would"),
         (["-s", "text.jpg", "-t", "a.jpg", "-o", "out.png"], "mien: text.jpg: "),
@@ -145,10 +145,10 @@ def command(source: Path, target: Path) -> list[str]:
     return [sys.executable, "-m", "mien", "swap", *options]
 
 
-def test_a_bar_is_drawn_on_a_terminal(photos: tuple[Path, Path], examples: Path, folder: Path) -> None:
-    code, drawn = on_terminal(command(photos[0], examples / "clip.mp4"), lambda *_: None)
+def test_a_bar_is_drawn_on_a_terminal(photos: tuple[Path, Path], clip: Path, folder: Path) -> None:
+    code, drawn = on_terminal(command(photos[0], clip), lambda *_: None)
     assert code == 0
-    for word in (b"analyze", b"render", b"50/50", b"fps", b"ETA"):
+    for word in (b"analyze", b"render", b"8/8", b"fps", b"ETA"):
         assert word in drawn
     assert [path.name for path in folder.iterdir()] == ["out.mp4"]
 
@@ -156,7 +156,7 @@ def test_a_bar_is_drawn_on_a_terminal(photos: tuple[Path, Path], examples: Path,
 @pytest.mark.parametrize("phase", [b"analyze", b"render"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_leaves_no_file(
-    photos: tuple[Path, Path], examples: Path, folder: Path, phase: bytes, number: signal.Signals
+    photos: tuple[Path, Path], clip: Path, folder: Path, phase: bytes, number: signal.Signals
 ) -> None:
     sent: list[signal.Signals] = []
 
@@ -165,7 +165,7 @@ def test_an_interruption_leaves_no_file(
             process.send_signal(number)
             sent.append(number)
 
-    code, drawn = on_terminal(command(photos[0], examples / "clip.mp4"), interrupt)
+    code, drawn = on_terminal(command(photos[0], clip), interrupt)
     assert code == 130
     assert drawn.endswith(b"mien: interrupted; no output was written\r\n")
     assert b"Traceback" not in drawn

@@ -42,7 +42,7 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
     table = [("task", "name", "licence", "commercial use", "installed", "size", "origin")]
     for row in rows:
         commercial, installed = ("yes" if row[key] else "no" for key in ("commercial", "installed"))
-        size = f"{row['size'] / 1e6:.1f} MB"
+        size = f"{row['size'] / 1e6:.1f} MB" if row["size"] else "none"
         table.append((row["task"], row["name"], row["licence"], commercial, installed, size, row["origin"]))
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for line in table:
