@@ -38,7 +38,7 @@ class SwapOptions(AnalyzeOptions):
     """How a face is swapped and how the result is written."""
 
     swapper: str = _field("texture", "request", "Swap model.")
-    masker: str = _field("skin_hair", "request", "Model that finds skin, hair and clothes.")
+    masker: str = _field("skin_hair", "request", "Models that find skin, hair, clothes and occluders, joined by +.")
     skin_tone: float = _field(0.0, "request", "0 keeps the target's skin tone, 1 takes the source's.", ge=0, le=1)
     min_similarity: float = _field(
         0.3, "request", "Similarity to the source below which a swapped face is reported as doubtful.", ge=-1, le=1

@@ -78,6 +78,8 @@ class Face:
     """(D,) L2-normalised identity embedding."""
     blendshapes: FloatArray | None = None
     """(52,) expression scores, 0–1."""
+    shape: FloatArray | None = None
+    """(468, 3) neutral shape of the person, cm in the canonical frame; see `mien.shape`."""
     track: int = -1
     """Track number within the clip; −1 when untracked."""
 

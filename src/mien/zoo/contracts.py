@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from mien.identity_data import IdentityData
@@ -42,6 +42,8 @@ class Masker(Protocol):
 
     card: ModelCard
     size: int
+    margin: float
+    """Side of the upright crop over the extent of the mesh."""
     classes: tuple[str, ...]
 
     def __call__(self, crops: ByteArray) -> FloatArray: ...
@@ -61,7 +63,7 @@ class Swapper(Protocol):
 
     `template` None: crops are axis-aligned frame boxes at native resolution, any size, `margin` times
     the mesh extent; each face's mesh and keypoints are in its crop's pixels, and `masks` holds the
-    masker's H×W×K result for each crop (any H, W; resize it). Otherwise crops are size × size warps by `template`.
+    maskers' class → H×W probabilities over each crop (any H, W; resize them). Otherwise crops are size × size warps by `template`.
     """
 
     card: ModelCard
@@ -71,6 +73,6 @@ class Swapper(Protocol):
     needs_mask: bool
 
     def __call__(
-        self, crops: Sequence[Image], faces: Sequence[Face], masks: Sequence[FloatArray | None],
+        self, crops: Sequence[Image], faces: Sequence[Face], masks: Sequence[Mapping[str, FloatArray] | None],
         identity: IdentityData, skin_tone: float,
     ) -> list[Patch]: ...  # fmt: skip

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from mien.options import Device
-from mien.runtime.session import Session
 from mien.types import ByteArray, FloatArray
 from mien.zoo.registry import ModelCard, Weights, register
-from mien.zoo.tensors import IMAGENET_MEAN, IMAGENET_STD, expect, run, to_nchw
+from mien.zoo.tensors import IMAGENET_MEAN, IMAGENET_STD, expect, open_session, run, to_nchw
 
 
 @register(
@@ -31,9 +32,8 @@ class SkinHair:
     margin = 1.6
     classes = ("skin", "clothes", "hair")
 
-    def __init__(self, device: Device = "auto") -> None:
-        assert self.card.weights is not None
-        self._session = Session(self.card.weights.path, device)
+    def __init__(self, device: Device = "auto", file: Path | bytes | None = None) -> None:
+        self._session = open_session(self.card, device, file)
         expect(self._session, [("n", 3, 512, 512)], [("n", 3, 512, 512)])
 
     def __call__(self, crops: ByteArray) -> FloatArray:

@@ -1,0 +1,66 @@
+"""Colour spaces and robust low-frequency colour transfer."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+
+from mien.types import ByteArray, FloatArray, Image
+
+
+def as_float(image: Image) -> FloatArray:
+    """RGB as float32 0–1, whatever its depth."""
+    if image.dtype == np.uint8:
+        return image.astype(np.float32) / 255
+    return np.asarray(image, np.float32)
+
+
+def as_bytes(image: Image) -> ByteArray:
+    """RGB as uint8, for networks."""
+    if image.dtype == np.uint8:
+        return image
+    return np.clip(np.rint(image * 255), 0, 255).astype(np.uint8)
+
+
+def to_lab(rgb: FloatArray) -> FloatArray:
+    """sRGB 0–1 → CIELAB, L 0–100 (D65)."""
+    return np.asarray(cv2.cvtColor(np.clip(rgb, 0, 1), cv2.COLOR_RGB2Lab), np.float32)
+
+
+def from_lab(lab: FloatArray) -> FloatArray:
+    """CIELAB → sRGB clipped to 0–1."""
+    return np.clip(np.asarray(cv2.cvtColor(lab, cv2.COLOR_Lab2RGB), np.float32), 0, 1)
+
+
+def smooth(values: FloatArray, weight: FloatArray, sigma: float) -> FloatArray:
+    """Gaussian mean of (H, W, C) values, each counted by its (H, W) weight (normalised convolution).
+
+    Where no weight is near, wider neighbourhoods answer, so the result is defined everywhere.
+    """
+    total = np.zeros_like(values)
+    norm = np.zeros_like(weight)
+    share = 1.0
+    for width in (sigma, 3 * sigma):
+        total += share * cv2.GaussianBlur(values * weight[..., None], (0, 0), width).reshape(values.shape)
+        norm += share * cv2.GaussianBlur(weight, (0, 0), width)
+        share *= 0.02
+    mean = (values * weight[..., None]).sum((0, 1)) / max(float(weight.sum()), 1e-6)
+    return np.asarray((total + 1e-5 * mean) / (norm[..., None] + 1e-5), np.float32)
+
+
+def robust_offset(
+    source: FloatArray, target: FloatArray, weight: FloatArray, sigma: float, tolerance: float = 8.0
+) -> FloatArray:
+    """(H, W, C) smooth offset that takes `source` to `target`, blind to outliers.
+
+    Iteratively reweighted local means (Cauchy weights): highlights, shadow edges and features that only
+    one of the two faces has do not pull the light of their neighbourhood. Units are those of the input.
+    """
+    difference = target - source
+    weights = weight
+    offset = smooth(difference, weights, 2 * sigma)
+    for width in (1.5 * sigma, sigma):
+        residual = np.linalg.norm(difference - offset, axis=2) / tolerance
+        weights = weight / (1 + residual * residual)
+        offset = smooth(difference, weights, width)
+    return offset

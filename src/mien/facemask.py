@@ -1,0 +1,66 @@
+"""Segments one face of a crop: upright, at each masker's own size and margin, mapped back onto the crop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import cv2
+import numpy as np
+
+from mien.color import as_bytes
+from mien.geometry import invert, warp
+from mien.mesh import EYE_CORNERS, SURFACE
+from mien.types import FloatArray, Image
+from mien.zoo.contracts import Masker
+
+GRID = 256
+"""Longest side of the maps returned; masks are smooth, and the full size costs more than it shows."""
+
+
+def upright_matrix(mesh: FloatArray, margin: float, size: int) -> FloatArray:
+    """(2, 3) to a size × size crop, `margin` times the mesh's extent, turned upright by the eye corners."""
+    across = mesh[EYE_CORNERS[1], :2] - mesh[EYE_CORNERS[0], :2]
+    angle = float(np.arctan2(across[1], across[0]))
+    turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+    points = mesh[:SURFACE, :2] @ turn.T
+    low, high = points.min(0), points.max(0)
+    scale = size / max(float((high - low).max()) * margin, 1e-3)
+    return np.c_[scale * turn, (size - 1) / 2 - scale * (low + high) / 2].astype(np.float32)
+
+
+def face_masks(
+    crops: Sequence[Image], meshes: Sequence[FloatArray], maskers: Sequence[Masker]
+) -> list[Mapping[str, FloatArray]]:
+    """Class → (h, w) probabilities over each crop, longest side at most `GRID`.
+
+    Args:
+        crops: RGB, uint8 or float 0–1.
+        meshes: (478, 3) each, in its crop's pixels.
+    """
+    found: list[dict[str, FloatArray]] = [{} for _ in crops]
+    for masker in maskers:
+        matrices = [upright_matrix(mesh, masker.margin, masker.size) for mesh in meshes]
+        views = [
+            as_bytes(warp(crop, matrix, masker.size, masker.size))
+            for crop, matrix in zip(crops, matrices, strict=True)
+        ]
+        for crop, matrix, maps, result in zip(crops, matrices, found, masker(np.stack(views)), strict=True):
+            maps.update(zip(masker.classes, _back(result, matrix, crop.shape[:2]), strict=True))
+    return list(found)
+
+
+def _back(result: FloatArray, matrix: FloatArray, shape: tuple[int, int]) -> list[FloatArray]:
+    scale = min(1.0, GRID / max(shape))
+    height, width = max(1, round(shape[0] * scale)), max(1, round(shape[1] * scale))
+    shrink = np.array([[width / shape[1], 0], [0, height / shape[0]]])
+    back = invert(matrix)
+    small = np.c_[shrink @ back[:, :2], shrink @ (back[:, 2] + 0.5) - 0.5].astype(np.float32)
+    return [
+        np.asarray(
+            cv2.warpAffine(
+                np.ascontiguousarray(result[..., k]), small, (width, height), borderMode=cv2.BORDER_REPLICATE
+            ),
+            np.float32,
+        )
+        for k in range(result.shape[2])
+    ]

@@ -1,0 +1,138 @@
+"""One person, made from one or more photos: embedding, texture and shape."""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+
+from mien.errors import MediaError, NoFaceError, OutputError
+from mien.facemask import face_masks
+from mien.faces import FaceFinder
+from mien.identity_data import IdentityData
+from mien.media import open_reader
+from mien.options import SwapOptions
+from mien.paste import mesh_box, moved
+from mien.shape import neutral
+from mien.texture import Texture, fuse, texture_size, unwrap
+from mien.types import Face, FloatArray, Image
+from mien.zoo.registry import Zoo
+
+MARGIN = 1.6
+"""Side of the crop that a photo's face is unwrapped from, over the extent of its mesh."""
+FORMAT = 1
+
+
+class Identity:
+    """One person. Make it with `from_images`, or `load` what was saved."""
+
+    def __init__(self, data: IdentityData) -> None:
+        self.data = data
+
+    @property
+    def embedding(self) -> FloatArray:
+        """(D,) L2-normalised."""
+        return self.data.embedding
+
+    @classmethod
+    def from_images(
+        cls,
+        paths: Sequence[str | os.PathLike[str]],
+        *,
+        zoo: Zoo | None = None,
+        options: SwapOptions | None = None,
+    ) -> Identity:
+        """Fuse photos of one person; of each, the largest face counts.
+
+        Raises:
+            MediaError: a photo cannot be read.
+            NoFaceError: a photo shows no face.
+        """
+        chosen = options or SwapOptions()
+        models = zoo or Zoo(chosen.device)
+        finder = FaceFinder(models, chosen)
+        found = []
+        for path in paths:
+            with open_reader(path) as reader:
+                frame = next(iter(reader))
+                faces = finder(frame, expressions=True)
+                if not faces:
+                    raise NoFaceError(f"{path}: no face was found in the source; use a photo that shows one clearly")
+                box = mesh_box(faces[0].mesh, MARGIN).clip(frame.width, frame.height)
+                image, shift = frame.read(box), np.array([[1, 0, -box.x0], [0, 1, -box.y0]], np.float32)
+                found.append((image, moved(faces[0], shift)))
+        if not found:
+            raise NoFaceError("no source photo was given; pass at least one")
+        return cls(_fused(found, models, chosen))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to an `.npz` file, all of it or nothing.
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        target = Path(path).absolute()
+        partial = target.with_name(f".{target.name}.{os.getpid()}.part")
+        values = {field.name: getattr(self.data, field.name) for field in fields(IdentityData)}
+        values["texture"] = np.rint(self.data.texture * 65535).astype(np.uint16)
+        values["trust"] = np.rint(self.data.trust * 255).astype(np.uint8)
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, allow_pickle=False, format=np.int32(FORMAT), **values)
+        try:
+            partial.write_bytes(buffer.getvalue())
+            os.replace(partial, target)
+        except OSError as error:
+            raise OutputError(f"{path}: cannot write the identity ({error.strerror}); choose another place") from error
+        finally:
+            partial.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Identity:
+        """Read what `save` wrote.
+
+        Raises:
+            MediaError: not such a file, or damaged.
+        """
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                if int(stored["format"]) != FORMAT:
+                    raise MediaError(f"{path}: an identity of another version; make it again from its photos")
+                values = {field.name: stored[field.name].astype(np.float32) for field in fields(IdentityData)}
+        except OSError as error:
+            raise MediaError(f"{path}: cannot read the identity ({error.strerror}); check the path") from error
+        except (ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
+            raise MediaError(f"{path}: not an identity made by mien; make it again from its photos") from error
+        values["texture"] /= 65535
+        values["trust"] /= 255
+        return cls(IdentityData(**values))
+
+
+def _fused(found: Sequence[tuple[Image, Face]], zoo: Zoo, options: SwapOptions) -> IdentityData:
+    maskers = [zoo.load("masker", name) for name in options.masker.split("+")]
+    masks = face_masks([image for image, _ in found], [face.mesh for _, face in found], maskers)
+    size = max(texture_size(face.mesh) for _, face in found)
+    textures: list[Texture] = [
+        unwrap(image, face.mesh, mask, size) for (image, face), mask in zip(found, masks, strict=True)
+    ]
+    weights = np.array([float(t.trust.sum()) for t in textures]) + 1e-6
+    best = found[int(weights.argmax())][1]
+    embedding = np.average(np.stack([_known(face.embedding) for _, face in found]), axis=0, weights=weights)
+    shapes = np.stack([neutral(face.mesh, _known(face.blendshapes)) for _, face in found])
+    fused = fuse(textures)
+    return IdentityData(
+        embedding=(embedding / np.linalg.norm(embedding)).astype(np.float32),
+        texture=fused.rgb,
+        trust=fused.trust,
+        mesh=best.mesh,
+        shape=np.average(shapes, axis=0, weights=weights).astype(np.float32),
+    )
+
+
+def _known(values: FloatArray | None) -> FloatArray:
+    assert values is not None  # the finder was asked for them
+    return values

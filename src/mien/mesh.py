@@ -1,0 +1,169 @@
+"""The 478-point face mesh: topology, rasterising, UV maps and visibility.
+
+Topology, UV and canonical shape: MediaPipe's canonical face model (Apache-2.0). Points 0–467 are the
+surface, 468–477 the irises. UV is normalised to 0–1, v down, forehead on top.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from mien.types import Box, FloatArray
+
+IntArray = npt.NDArray[np.int32]
+
+POINTS, SURFACE = 478, 468
+
+OVAL = (
+    10, 338, 297, 332, 284, 251, 389, 356, 454, 323, 361, 288, 397, 365, 379, 378, 400, 377,
+    152, 148, 176, 149, 150, 136, 172, 58, 132, 93, 234, 127, 162, 21, 54, 103, 67, 109,
+)  # fmt: skip
+"""Face outline, clockwise from the top of the forehead."""
+LIPS = (61, 146, 91, 181, 84, 17, 314, 405, 321, 375, 291, 409, 270, 269, 267, 0, 37, 39, 40, 185)
+"""Outer lip contour."""
+MOUTH = (78, 95, 88, 178, 87, 14, 317, 402, 318, 324, 308, 415, 310, 311, 312, 13, 82, 81, 80, 191)
+"""Inner lip contour."""
+EYES = (
+    (33, 7, 163, 144, 145, 153, 154, 155, 133, 173, 157, 158, 159, 160, 161, 246),
+    (263, 249, 390, 373, 374, 380, 381, 382, 362, 398, 384, 385, 386, 387, 388, 466),
+)
+"""Eyelid contours: image left, image right."""
+BROWS = (
+    (70, 63, 105, 66, 107, 55, 65, 52, 53, 46),
+    (300, 293, 334, 296, 336, 285, 295, 282, 283, 276),
+)
+"""Eyebrow contours: image left, image right."""
+IRISES = ((468, 469, 470, 471, 472), (473, 474, 475, 476, 477))
+"""Iris centre and four rim points: image left, image right."""
+NOSE_TIP, MOUTH_CORNERS, EYE_CORNERS = 4, (61, 291), (33, 263)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Topology:
+    """What all faces share."""
+
+    vertices: FloatArray
+    """(468, 3) canonical shape in cm."""
+    uv: FloatArray
+    """(468, 2) in 0–1."""
+    triangles: IntArray
+    """(898, 3); front-facing triangles have positive signed area in an image."""
+    mirror: IntArray
+    """(468,) index of each vertex's mirror image."""
+
+
+@cache
+def topology() -> Topology:
+    """The canonical mesh, read once."""
+    with np.load(str(files("mien") / "weights" / "face_mesh_478.npz"), allow_pickle=False) as data:
+        vertices, uv, triangles = data["vertices"], data["uv"], data["triangles"]
+    if uv[10, 1] > uv[152, 1]:
+        uv = np.c_[uv[:, 0], 1 - uv[:, 1]]
+    uv = uv.astype(np.float32)
+    flipped = signed_area(uv, triangles) < 0
+    triangles[flipped] = triangles[flipped][:, ::-1]
+    flipped_uv = uv * np.float32([-1, 1]) + np.float32([1, 0])
+    distance = np.linalg.norm(flipped_uv[:, None] - uv[None], axis=2)
+    return Topology(vertices.astype(np.float32), uv, triangles, distance.argmin(1).astype(np.int32))
+
+
+def signed_area(points: FloatArray, triangles: IntArray) -> FloatArray:
+    """Twice the signed area of each triangle of (N, 2) points."""
+    a, b, c = (points[triangles[:, i]] for i in range(3))
+    u, v = b - a, c - a
+    return np.asarray(u[:, 0] * v[:, 1] - u[:, 1] * v[:, 0], np.float32)
+
+
+def rasterise(points: FloatArray, depth: FloatArray | None, width: int, height: int) -> IntArray:
+    """(height, width) index of the triangle seen at each pixel, −1 outside.
+
+    Triangles that face away are culled; the rest are painted far to near (`depth`: smaller = nearer),
+    so a nose in front of a cheek hides it.
+    """
+    mesh = topology()
+    order = np.flatnonzero(signed_area(points, mesh.triangles) > 0)
+    if depth is not None:
+        order = order[np.argsort(-depth[mesh.triangles[order]].mean(1), kind="stable")]
+    ids = np.full((height, width), -1, np.int32)
+    corners = np.round(points[mesh.triangles] * 16).astype(np.int32)
+    for index in order.tolist():
+        cv2.fillConvexPoly(ids, corners[index], index, shift=4)
+    return ids
+
+
+def interpolate(ids: IntArray, points: FloatArray, values: FloatArray) -> FloatArray:
+    """(height, width, C) barycentric interpolation of per-vertex `values` (N, C); 0 outside."""
+    triangles = topology().triangles
+    rows, columns = np.nonzero(ids >= 0)
+    seen = triangles[ids[rows, columns]]
+    # Per triangle, not per pixel: the affine map from (x, y, 1) to the value.
+    corners = np.concatenate([points[triangles], np.ones((len(triangles), 3, 1), np.float32)], 2).astype(np.float64)
+    corners[np.abs(np.linalg.det(corners)) < 1e-6] += np.eye(3)
+    affine = np.linalg.solve(corners, values[triangles].astype(np.float64)).astype(np.float32)
+    at = affine[ids[rows, columns]]
+    out = np.zeros((*ids.shape, values.shape[1]), np.float32)
+    value = at[:, 0] * columns[:, None] + at[:, 1] * rows[:, None] + at[:, 2]
+    low, high = values[seen].min(1), values[seen].max(1)
+    out[rows, columns] = np.clip(value, low, high)
+    return out
+
+
+def vertex_normals(points: FloatArray) -> FloatArray:
+    """(468, 3) unit normals of a (≥468, 3) mesh; z < 0 looks at the camera."""
+    triangles = topology().triangles
+    a, b, c = (points[triangles[:, i]] for i in range(3))
+    normal = -np.cross(b - a, c - a)
+    total = np.zeros((SURFACE, 3), np.float64)
+    for corner in range(3):
+        np.add.at(total, triangles[:, corner], normal)
+    return (total / np.maximum(np.linalg.norm(total, axis=1, keepdims=True), 1e-9)).astype(np.float32)
+
+
+def extent(mesh: FloatArray, margin: float, turn: float = 0.0) -> Box:
+    """Axis-aligned box around the surface points, `margin` times their size."""
+    points = mesh[:SURFACE, :2]
+    low, high = points.min(0), points.max(0)
+    centre, half = (low + high) / 2, (high - low).max() / 2 * margin
+    x0, y0 = np.floor(centre - half).astype(int)
+    x1, y1 = np.ceil(centre + half).astype(int) + 1
+    return Box(int(x0), int(y0), int(x1), int(y1))
+
+
+def keypoints(mesh: FloatArray) -> FloatArray:
+    """(5, 2) iris centres, nose tip, mouth corners, in the template order."""
+    return np.stack(
+        [mesh[468, :2], mesh[473, :2], mesh[NOSE_TIP, :2], mesh[MOUTH_CORNERS[0], :2], mesh[MOUTH_CORNERS[1], :2]]
+    ).astype(np.float32)
+
+
+def polygon_mask(points: FloatArray, width: int, height: int) -> FloatArray:
+    """(height, width) 0/1 inside the closed polygon (N, 2)."""
+    mask = np.zeros((height, width), np.uint8)
+    cv2.fillPoly(mask, [np.round(points * 16).astype(np.int32)], 1, shift=4)
+    return mask.astype(np.float32)
+
+
+def pose_rotation(mesh: FloatArray) -> npt.NDArray[np.float64]:
+    """(3, 3) rotation from the canonical mesh to `mesh`: Procrustes on the rigid upper face.
+
+    Kabsch, "A solution for the best rotation to relate two sets of vectors", 1976.
+    """
+    canonical = topology().vertices.astype(np.float64) * [1, -1, -1]
+    seen = mesh[:SURFACE].astype(np.float64)
+    a, b = canonical - canonical.mean(0), seen - seen.mean(0)
+    u, _, vt = np.linalg.svd(a.T @ b)
+    sign = np.sign(np.linalg.det(u @ vt))
+    return np.asarray((u @ np.diag([1, 1, sign]) @ vt).T)
+
+
+def rotation_degrees(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> float:
+    """Angle of the rotation between two rotation matrices, degrees."""
+    return float(np.degrees(np.arccos(np.clip((np.trace(a.T @ b) - 1) / 2, -1, 1))))
+
+

@@ -1,0 +1,157 @@
+"""A face in UV space: unwrapped from a photo, fused over photos, its hidden parts filled from the other side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+
+from mien.atlas import Atlas, atlas
+from mien.color import as_float, from_lab, robust_offset, to_lab
+from mien.mesh import SURFACE, interpolate, rasterise, vertex_normals
+from mien.pyramid import blend, reduce_to
+from mien.types import FloatArray, Image
+
+FACING = (0.06, 0.30)
+"""Cosine to the viewer from which a texel begins to count, and from which it counts fully."""
+MIRROR = 0.7
+"""How far a mirrored texel is trusted, compared with one that was seen."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Texture:
+    """One photo's face, unwrapped."""
+
+    rgb: FloatArray
+    """(T, T, 3) 0–1."""
+    trust: FloatArray
+    """(T, T) 0–1: seen, facing the camera and not covered."""
+
+
+def texture_size(mesh: FloatArray) -> int:
+    """Texels per side that keep the photo's own resolution: 256, 512 or 1024."""
+    extent = float(np.ptp(mesh[:SURFACE, :2], axis=0).max())
+    return 256 if extent <= 220 else 512 if extent <= 560 else 1024
+
+
+def unwrap(image: Image, mesh: FloatArray, masks: Mapping[str, FloatArray], size: int) -> Texture:
+    """Unwrap the face of a crop.
+
+    Args:
+        image: crop that holds the face, RGB.
+        mesh: (478, 3) in the crop's pixels.
+        masks: class → (h, w) probabilities over the crop, at any resolution; see `surface`.
+        size: texels per side of the result.
+    """
+    maps = atlas(size)
+    extent = float(np.ptp(mesh[:SURFACE, :2], axis=0).max())
+    scale = min(1.0, 1.1 * size / extent)
+    if scale < 1:
+        image = cv2.resize(image, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+    height, width = image.shape[:2]
+    points = mesh[:SURFACE].astype(np.float32) * np.float32(scale)
+    points[:, :2] += (scale - 1) / 2
+    at = interpolate(maps.ids, maps.points, points)
+    x, y = np.ascontiguousarray(at[..., 0]), np.ascontiguousarray(at[..., 1])
+    rgb = cv2.remap(as_float(image), x, y, cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE)
+    facing = interpolate(maps.ids, maps.points, -vertex_normals(points)[:, 2:])[..., 0]
+    trust = np.clip((facing - FACING[0]) / (FACING[1] - FACING[0]), 0, 1) * maps.inside
+    trust *= (x >= 0) & (y >= 0) & (x <= width - 1) & (y <= height - 1)
+    trust *= ~_hidden(at, points, (height, width), 0.06 * extent * scale)
+    trust = cv2.erode(np.asarray(trust, np.float32), np.ones((5, 5), np.uint8))
+    trust = trust * _seen_surface(masks, maps, x / width, y / height)
+    return Texture(np.clip(rgb, 0, 1), np.asarray(trust, np.float32))
+
+
+def surface(masks: Mapping[str, FloatArray], beard: FloatArray, feature: FloatArray) -> FloatArray:
+    """0–1: where the face itself is seen; hair in front, cloth, hands and glasses are 0, beard and brows 1.
+
+    Args:
+        masks: `skin`, `hair`, `clothes` and, where known, `occluder`, all (H, W).
+        beard, feature: the atlas's maps at the same pixels.
+    """
+    skin, hair, clothes = masks["skin"], masks["hair"], masks["clothes"]
+    seen = np.clip((np.clip(skin + hair * (1 - clothes) * beard, 0, 1) - 0.3) / 0.4, 0, 1)
+    covered = np.clip(clothes + hair * (1 - beard), 0, 1)
+    seen = np.maximum(seen, feature * (covered < 0.5))  # dark brows, lips and eyes are not called skin
+    if "occluder" in masks:
+        seen = seen * np.clip((0.65 - masks["occluder"]) / 0.3, 0, 1)
+    return np.asarray(seen, np.float32)
+
+
+def sample(texture: FloatArray, uv: FloatArray, extent: float) -> FloatArray:
+    """Read a (T, T[, C]) UV map at (H, W, 2) coordinates, without aliasing on a face of `extent` pixels."""
+    level = reduce_to(texture, extent)
+    at = uv * np.float32(level.shape[0] - 1)
+    x, y = np.ascontiguousarray(at[..., 0]), np.ascontiguousarray(at[..., 1])
+    how = cv2.INTER_CUBIC if texture.ndim == 3 else cv2.INTER_LINEAR
+    return np.asarray(cv2.remap(level, x, y, how, borderMode=cv2.BORDER_REPLICATE), np.float32)
+
+
+def fuse(textures: Sequence[Texture]) -> Texture:
+    """One texture of several of the same size: each part from the photos that show it best.
+
+    The others' light is brought to that of the photo that shows most; then what no photo shows is filled
+    from the mirrored side, where that was seen.
+    """
+    size = textures[0].rgb.shape[0]
+    maps, levels = atlas(size), int(np.log2(size)) - 4
+    order = sorted(textures, key=lambda t: -float(t.trust.sum()))
+    best = order[0]
+    images = [best.rgb, *(_lit_like(t, best, maps) for t in order[1:])]
+    weights = [t.trust**3 for t in order]
+    rgb = np.clip(blend(images, weights, levels), 0, 1) if len(order) > 1 else best.rgb
+    trust = np.max([t.trust for t in order], axis=0)
+    return _mirrored(Texture(rgb, trust), maps, levels)
+
+
+def _mirrored(seen: Texture, maps: Atlas, levels: int) -> Texture:
+    size = maps.size
+    other = Texture(np.ascontiguousarray(seen.rgb[:, ::-1]), np.ascontiguousarray(seen.trust[:, ::-1]))
+    need = np.clip((0.5 - seen.trust) / 0.35, 0, 1) * np.clip(other.trust / 0.3, 0, 1)
+    need = cv2.GaussianBlur(need.astype(np.float32), (0, 0), 0.015 * size) * np.clip(other.trust / 0.3, 0, 1)
+    if need.max() > 0.05:
+        rgb = blend([seen.rgb, _lit_like(other, seen, maps)], [1 - need, need], levels)
+    else:
+        rgb = seen.rgb
+    trust = np.maximum(seen.trust, MIRROR * other.trust * np.clip(2 * need, 0, 1))
+    trust = cv2.GaussianBlur(np.clip(trust / 0.5, 0, 1).astype(np.float32), (0, 0), 0.01 * size)
+    return Texture(np.clip(rgb, 0, 1).astype(np.float32), trust)
+
+
+def _lit_like(texture: Texture, best: Texture, maps: Atlas) -> FloatArray:
+    lab = to_lab(texture.rgb)
+    weight = texture.trust * best.trust * maps.skin
+    return from_lab(lab + robust_offset(lab, to_lab(best.rgb), weight, 0.08 * maps.size))
+
+
+def _seen_surface(masks: Mapping[str, FloatArray], maps: Atlas, x: FloatArray, y: FloatArray) -> FloatArray:
+    """`surface` in UV space; x and y are each texel's place in the crop, 0–1."""
+    sampled = {}
+    for name, mask in masks.items():
+        height, width = mask.shape
+        sampled[name] = cv2.remap(
+            np.asarray(mask, np.float32),
+            (x * width - 0.5).astype(np.float32),
+            (y * height - 0.5).astype(np.float32),
+            cv2.INTER_LINEAR,
+            borderMode=cv2.BORDER_REPLICATE,
+        )
+    seen = surface(sampled, maps.beard, maps.feature)
+    # A little inside, since the masks' borders are soft and a dark rim would print.
+    return np.asarray(cv2.erode(seen, np.ones((max(3, round(0.035 * maps.size)),) * 2, np.uint8)), np.float32)
+
+
+def _hidden(at: FloatArray, points: FloatArray, shape: tuple[int, int], tolerance: float) -> FloatArray:
+    """Texels that lie behind another part of the face: the far cheek behind the nose."""
+    scale = min(1.0, 256 / max(shape))
+    height, width = max(1, round(shape[0] * scale)), max(1, round(shape[1] * scale))
+    small = np.ascontiguousarray(points[:, :2] * scale)
+    ids = rasterise(small, points[:, 2], width, height)
+    depth = interpolate(ids, small, np.ascontiguousarray(points[:, 2:]))[..., 0]
+    depth[ids < 0] = np.float32(1e6)
+    depth = cv2.dilate(depth, np.ones((3, 3), np.uint8))
+    front = cv2.remap(depth, at[..., 0] * scale, at[..., 1] * scale, cv2.INTER_NEAREST)
+    return np.asarray(at[..., 2] - front > tolerance)
