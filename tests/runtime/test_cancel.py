@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 
 from mien.errors import ModelError
 from mien.runtime.session import Session
+from mien.zoo.registry import Zoo
 
 
 def _loop_model() -> bytes:
@@ -55,3 +56,28 @@ def test_cancel_ends_the_running_inference_and_no_later_one() -> None:
         canceller.join()
     session.cancel()
     assert session(np.array(2, np.int64), zeros)[0].shape == (64, 64)
+
+
+def test_a_zoo_cancels_the_sessions_of_its_models_and_names_their_device() -> None:
+    class Model:
+        def __init__(self) -> None:
+            self._session = Session(_loop_model(), "cpu", threads=1)
+
+    model, zoo = Model(), Zoo("cpu")
+    assert zoo.used_device == "cpu"
+    zoo._loaded["swapper", "loop"] = model
+    done: list[ModelError] = []
+
+    def infer() -> None:
+        try:
+            zoo.load("swapper", "loop")._session(np.array(10**12, np.int64), np.zeros((64, 64), np.float32))
+        except ModelError as error:
+            done.append(error)
+
+    thread = threading.Thread(target=infer)
+    thread.start()
+    while thread.is_alive():
+        zoo.cancel()
+        thread.join(0.05)
+    assert "terminate" in str(done[0])
+    assert zoo.used_device == "cpu"
