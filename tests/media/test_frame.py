@@ -297,6 +297,16 @@ def test_thumbnail_shows_the_same_picture(pixel_format: str, turn: int) -> None:
     assert abs(small.mean() - read.mean()) < 1
 
 
+def test_ycgco_which_libswscale_lacks() -> None:
+    picture = smooth("yuv444p", colorspace=8, color_range=2)
+    y, cg, co = (p.astype(np.float64) - (128 if i else 0) for i, p in enumerate(planes(picture)))
+    expected = np.clip(np.stack([y - cg + co, y + cg, y - cg - co], axis=-1), 0, 255)
+    frame = wrap(picture)
+    assert np.abs(frame.read(frame.box) - expected).max() <= 1
+    assert np.array_equal(frame.thumbnail(1000), frame.read(frame.box))
+    assert frame.thumbnail(20).shape == (17, 20, 3)
+
+
 def test_formats_that_are_not_planar_are_not_wrapped() -> None:
     for name in ("nv12", "rgb24", "yuvj420p", "p010le", "pal8", "yuv410p", "gbrpf32le", "gray10be"):
         assert PlaneFormat.of(av.VideoFrame(16, 16, name)) is None

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import struct
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -15,7 +18,7 @@ from av.codec.context import Flags
 from av.stream import Disposition
 
 from mien.errors import MediaError
-from mien.media import VideoFrame, VideoReader, open_reader, open_writer, probe
+from mien.media import Frame, VideoFrame, VideoReader, open_reader, open_writer, probe
 from mien.options import SwapOptions
 from mien.types import Box
 from tests.media.clips import Clip, decode, joined, make_clip, planes, sound, times
@@ -116,13 +119,15 @@ def test_the_clip_lasts_as_long(tmp_path: Path, name: str) -> None:
     pts, time_base = TIMES[name]
     source = make_clip(tmp_path / "in.mp4", pts=pts, time_base=time_base, options={"bf": "0"})
     convert(source, tmp_path / "out.mp4")
-    assert length(tmp_path / "out.mp4") == pytest.approx(length(source), abs=1000)
+    assert length(tmp_path / "out.mp4") == length(source)
 
 
 def length(path: Path) -> int:
-    """Microseconds."""
-    with av.open(str(path)) as container:
-        return container.duration or 0
+    """Milliseconds, from the MP4's movie header, which FFmpeg's reader corrects for the worse."""
+    data = path.read_bytes()
+    scale, made = struct.unpack(">II", data[(at := data.index(b"mvhd") + 16) : at + 8])
+    assert scale == 1000
+    return int(made)
 
 
 def test_mp4_to_mkv_keeps_sound_and_picture_together(tmp_path: Path) -> None:
@@ -517,6 +522,33 @@ def test_a_reader_yields_the_same_frames_again(tmp_path: Path) -> None:
         early.close()  # type: ignore[attr-defined]
         assert [(f.index, f.time, f.read(f.box).tobytes()) for f in reader] == first
     assert [t for _, t, _ in first] == [Fraction(i, 25) for i in range(10)]
+
+
+def test_threads_give_the_same_pixels(tmp_path: Path) -> None:
+    """Decode, edit and encode at once, several frames in flight: as one after another."""
+    source = make_clip(tmp_path / "in.mp4", pts=range(80), width=320, height=240, options={"bf": "3", "refs": "4"})
+    box = Box(33, 21, 250, 180)
+    convert(source, tmp_path / "serial.mkv", FFV1, box)
+
+    def edit(frame: Frame) -> Frame:
+        rgb = np.full((box.height, box.width, 3), (0.9, 0.3, 0.1), np.float32)
+        frame.thumbnail(64)
+        frame.write(box, rgb, np.full(rgb.shape[:2], 0.8, np.float32))
+        return frame
+
+    with (
+        open_reader(source) as reader,
+        open_writer(tmp_path / "threads.mkv", reader, FFV1) as writer,
+        ThreadPoolExecutor(3) as pool,
+    ):
+        waiting: deque[Future[Frame]] = deque()
+        for frame in reader:
+            waiting.append(pool.submit(edit, frame))
+            if len(waiting) > 5:
+                writer.write(waiting.popleft().result())
+        while waiting:
+            writer.write(waiting.popleft().result())
+    assert (tmp_path / "threads.mkv").read_bytes() == (tmp_path / "serial.mkv").read_bytes()
 
 
 def test_damaged_packets_are_counted_and_passed_over(tmp_path: Path) -> None:

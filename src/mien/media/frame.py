@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from mien.errors import GeometryError, MediaError, ModelError
 from mien.media import planes
+from mien.media.colorspace import swscale_colorspace
 from mien.media.image_meta import ImageMeta
 from mien.media.normalize import Converter
 from mien.media.orientation import Orientation
@@ -190,8 +191,12 @@ class VideoFrame(Frame):
     def thumbnail(self, side: int) -> ByteArray:
         """See `Frame.thumbnail`."""
         shown = thumbnail_size(self.width, self.height, side)
+        colorspace = swscale_colorspace(self.format.planes.matrix)
+        if colorspace is None:
+            whole = np.asarray(np.rint(as_float(self.read(self.box)) * 255), np.uint8)
+            return np.asarray(cv2.resize(whole, shown, interpolation=cv2.INTER_AREA), np.uint8)
         width, height = self.format.orientation.size(*shown)
-        small = self.format.converter.thumbnail(self.picture, width, height, self.format.planes.matrix)
+        small = self.format.converter.thumbnail(self.picture, width, height, colorspace)
         plane = small.planes[0]
         rows = np.frombuffer(plane, np.uint8).reshape(plane.height, plane.line_size)  # type: ignore[call-overload]
         return np.ascontiguousarray(self.format.orientation.apply(rows[:, : width * 3].reshape(height, width, 3)))

@@ -36,14 +36,15 @@ class Converter:
     def to_format(self, frame: av.VideoFrame, name: str) -> av.VideoFrame:
         """The frame in another pixel format of the same size, tagged by what its samples now are."""
         old, new = frame.format, av.VideoFormat(name)
-        matrix = resolve_matrix(frame.colorspace, frame.height)
+        # Between two YUV formats the matrix does not matter, so one that libswscale lacks may be any.
+        matrix = swscale_colorspace(resolve_matrix(frame.colorspace, frame.height)) or 1
         source, target = _ranges(frame, new)
         with self._lock:
             made = self._reformatter.reformat(
                 frame,
                 format=name,
-                src_colorspace=swscale_colorspace(matrix),
-                dst_colorspace=swscale_colorspace(matrix),
+                src_colorspace=matrix,
+                dst_colorspace=matrix,
                 src_color_range=source,
                 dst_color_range=target,
                 interpolation=Interpolation.BICUBIC | ACCURATE,
@@ -56,15 +57,15 @@ class Converter:
             made.colorspace = 0
         return made
 
-    def thumbnail(self, frame: av.VideoFrame, width: int, height: int, matrix: int) -> av.VideoFrame:
-        """An rgb24 frame of width × height, averaged over area."""
+    def thumbnail(self, frame: av.VideoFrame, width: int, height: int, colorspace: int) -> av.VideoFrame:
+        """An rgb24 frame of width × height, averaged over area; `colorspace` is libswscale's number."""
         with self._lock:
             return self._reformatter.reformat(
                 frame,
                 width=width,
                 height=height,
                 format="rgb24",
-                src_colorspace=swscale_colorspace(matrix),
+                src_colorspace=colorspace,
                 interpolation=Interpolation.AREA | ACCURATE,
                 threads=1,
             )
