@@ -72,7 +72,8 @@ def pipeline(analysis: Analysis | None, zoo: FakeZoo | None = None, **options: A
 
 @pytest.mark.parametrize("swapper", [FakeSwapper(margin=1.2), FakeSwapper(template="arcface_128", size=64)])
 def test_every_face_of_every_frame_gets_its_own_patch(thirty: Analysis, swapper: FakeSwapper) -> None:
-    frames = list(pipeline(thirty, FakeZoo(swapper)).run(clip(30)))
+    made = pipeline(thirty, FakeZoo(swapper))
+    frames = list(made.run(clip(30)))
     assert [frame.index for frame in frames] == list(range(30))
     for frame in frames:
         assert isinstance(frame, FakeFrame)
@@ -81,6 +82,7 @@ def test_every_face_of_every_frame_gets_its_own_patch(thirty: Analysis, swapper:
             expected = 255 - np.array(colour(frame.index, each.track))
             assert np.abs(frame.pixels[y, x].astype(int) - expected).max() <= 1
         assert tuple(frame.pixels[5, 5]) == (90, 90, 90)
+    assert made.frames_with_faces == 30
     assert all(sorted(batch) == [0, 1, 2] for batch in swapper.batches)
     assert len(swapper.batches) == 30
 

@@ -79,14 +79,14 @@ def swap(
                 raise NoFaceError(f"{target}: no face was found; try a lower min_score or min_face")
             pipeline = Pipeline(chosen, models, identity, analysis)
             _render(reader, writer, pipeline, len(analysis), progress, timings)
-            frames, frames_with_faces, tracks = len(analysis), analysis.frames_with_faces, len(analysis.tracks)
+            frames, tracks = len(analysis), len(analysis.tracks)
         rendered = perf_counter()
     timings["encode"] += perf_counter() - rendered  # leaving `with` finished the file
     return Report(
         output=str(output),
         kind=reader.kind,
         frames=frames,
-        frames_with_faces=frames_with_faces,
+        frames_with_faces=pipeline.frames_with_faces,
         tracks=tracks,
         faces=pipeline.verdicts(),
         models=tuple(ModelReport(c.name, c.task, c.licence, c.commercial) for c in models.loaded),

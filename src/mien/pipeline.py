@@ -63,6 +63,8 @@ class Pipeline:
         self._maskers: Sequence[Masker] = [zoo.load("masker", name) for name in maskers]
         self._finder = FaceFinder(zoo, options)
         self._referee = Referee(self._finder, identity.embedding)
+        self.frames_with_faces = 0
+        """Frames in which a face was swapped, of all runs."""
         self.timings: dict[str, float] = {}
         """Busy seconds by stage, of all runs."""
 
@@ -142,6 +144,7 @@ class Pipeline:
         for crop, patch in zip(work.crops, work.patches, strict=True):
             paste.paste(work.frame, crop, patch)
         self._referee.after(work.frame, work.faces, originals)
+        self.frames_with_faces += bool(work.crops)
         return work.frame
 
 

@@ -67,6 +67,7 @@ class Report:
     frames: int
     """Frames written."""
     frames_with_faces: int
+    """Frames in which a face was swapped, those filled in between two appearances included."""
     tracks: int
     faces: tuple[FaceReport, ...]
     models: tuple[ModelReport, ...]
