@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 
 from mien.errors import ModelError
+from mien.options import Device
 from mien.runtime.session import Session, Tensor
 from mien.types import ByteArray, FloatArray
+from mien.zoo.registry import ModelCard
 
 Shape: TypeAlias = Sequence[int | str]
 """Expected dimensions: an int must be that size (or free), a name must be free."""
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
+
+
+def open_session(card: ModelCard, device: Device, file: Path | bytes | None = None) -> Session:
+    """A session on a model's weights, or on another file of the same family."""
+    if file is None:
+        if card.weights is None:
+            raise ModelError(f"{card.name}: no weights ship with mien; pass a file")
+        file = card.weights.path
+    return Session(file, device)
 
 
 def expect(session: Session, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> None:

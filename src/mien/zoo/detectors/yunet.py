@@ -6,15 +6,15 @@ Wu et al., "YuNet: A Tiny Millisecond-level Face Detector", 2023; weights from l
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
 from mien.options import Device
-from mien.runtime.session import Session
 from mien.types import ByteArray, Detection, FloatArray
 from mien.zoo.nms import nms
 from mien.zoo.registry import ModelCard, Weights, register
-from mien.zoo.tensors import expect, run
+from mien.zoo.tensors import expect, open_session, run
 
 STRIDES = (8, 16, 32)
 
@@ -34,9 +34,8 @@ class YuNet:
 
     card: ModelCard
 
-    def __init__(self, device: Device = "auto") -> None:
-        assert self.card.weights is not None
-        self._session = Session(self.card.weights.path, device)
+    def __init__(self, device: Device = "auto", file: Path | bytes | None = None) -> None:
+        self._session = open_session(self.card, device, file)
         outputs = [("n", "cells", width) for width in (1, 1, 4, 10) for _ in STRIDES]
         expect(self._session, [("n", 3, "h", "w")], outputs)
 

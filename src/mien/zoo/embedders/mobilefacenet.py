@@ -5,11 +5,12 @@ Chen et al., "MobileFaceNets: Efficient CNNs for Accurate Real-Time Face Verific
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from mien.options import Device
-from mien.runtime.session import Session
 from mien.types import ByteArray, FloatArray
 from mien.zoo.registry import ModelCard, Weights, register
-from mien.zoo.tensors import IMAGENET_MEAN, IMAGENET_STD, expect, run, to_nchw, unit
+from mien.zoo.tensors import IMAGENET_MEAN, IMAGENET_STD, expect, open_session, run, to_nchw, unit
 
 
 @register(
@@ -31,9 +32,8 @@ class MobileFaceNet:
     template = "arcface_112_v2"
     size = 112
 
-    def __init__(self, device: Device = "auto") -> None:
-        assert self.card.weights is not None
-        self._session = Session(self.card.weights.path, device)
+    def __init__(self, device: Device = "auto", file: Path | bytes | None = None) -> None:
+        self._session = open_session(self.card, device, file)
         expect(self._session, [("n", 3, 112, 112)], [("n", 128)])
 
     def __call__(self, crops: ByteArray) -> FloatArray:

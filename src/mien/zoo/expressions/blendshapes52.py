@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 
 from mien.mesh import EYE_CORNERS
 from mien.options import Device
-from mien.runtime.session import Session
 from mien.types import FloatArray
 from mien.zoo.registry import ModelCard, Weights, register
-from mien.zoo.tensors import expect, run
+from mien.zoo.tensors import expect, open_session, run
 
 
 @register(
@@ -31,9 +31,8 @@ class Blendshapes52:
 
     card: ModelCard
 
-    def __init__(self, device: Device = "auto") -> None:
-        assert self.card.weights is not None
-        self._session = Session(self.card.weights.path, device)
+    def __init__(self, device: Device = "auto", file: Path | bytes | None = None) -> None:
+        self._session = open_session(self.card, device, file)
         expect(self._session, [(1, 146, 2)], [(52,)])
         with np.load(str(files("mien") / "weights" / "face_mesh_478.npz")) as mesh:
             self._points = mesh["blendshape_input_index"]

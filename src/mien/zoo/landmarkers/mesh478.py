@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from mien.options import Device
-from mien.runtime.session import Session
 from mien.types import ByteArray, FloatArray
 from mien.zoo.registry import ModelCard, Weights, register
-from mien.zoo.tensors import expect, run, sigmoid
+from mien.zoo.tensors import expect, open_session, run, sigmoid
 
 
 @register(
@@ -27,9 +28,8 @@ class Mesh478:
     card: ModelCard
     size = 256
 
-    def __init__(self, device: Device = "auto") -> None:
-        assert self.card.weights is not None
-        self._session = Session(self.card.weights.path, device)
+    def __init__(self, device: Device = "auto", file: Path | bytes | None = None) -> None:
+        self._session = open_session(self.card, device, file)
         expect(self._session, [("n", 256, 256, 3)], [("n", 1, 1, 1434), ("n", 1, 1, 1), ("n", 1)])
 
     def __call__(self, crops: ByteArray) -> tuple[FloatArray, FloatArray]:
