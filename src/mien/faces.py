@@ -38,8 +38,8 @@ QUICK = 1280
 """Longest side of the second look when a frame is not searched thoroughly."""
 SMALLEST = 20
 """Side in pixels at which the detector still finds most faces."""
-SLACK = 0.75
-"""Boxes of faces of 20 pixels are up to a quarter too small."""
+SLACK = 5
+"""Boxes of the smallest faces are this many pixels too small at times."""
 UPRIGHT = 0.93
 """Detector score that only upright faces reach: of 700 turned by 90° to 270°, the best had 0.92."""
 SURE = 0.85
@@ -140,7 +140,7 @@ class FaceFinder:
             x0, y0, x1, y1 = hit.bbox
             corners = transform(np.array([[x0, y0], [x1, y0], [x1, y1], [x0, y1]], np.float32), view.to_frame)
             bbox = np.concatenate([corners.min(0), corners.max(0)])
-            if max(bbox[2:] - bbox[:2]) >= SLACK * self._options.min_face:
+            if max(bbox[2:] - bbox[:2]) >= self._options.min_face - SLACK:
                 yield Detection(bbox, hit.score, transform(hit.keypoints, view.to_frame))
 
     def _describe(self, frame: Frame, base: View, hits: list[Detection]) -> list[Face]:
