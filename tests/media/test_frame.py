@@ -228,6 +228,13 @@ def test_ten_bits_keep_their_precision() -> None:
     assert np.array_equal(planes(picture)[0], before + 1)
 
 
+def test_an_empty_mask_changes_nothing_and_copies_nothing() -> None:
+    for picture in (noise("yuv420p"), noise("gbrp")):
+        before = planes(picture)
+        wrap(picture).write(Box(0, 0, W, H), np.full((H, W, 3), np.nan, np.float32), np.zeros((H, W), np.float32))
+        assert all(np.array_equal(a, b) for a, b in zip(before, planes(picture), strict=True))
+
+
 def test_a_pixel_beside_the_mask_keeps_its_chroma_cell() -> None:
     picture = noise("yuv420p")
     before = planes(picture)

@@ -72,12 +72,19 @@ class Frame(ABC):
         if box.empty or box.clip(self.width, self.height) != box:
             raise GeometryError(f"{box} is not inside the frame of {self.width}×{self.height}; clip it first")
 
-    def _check_edit(self, box: Box, rgb: Image, mask: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _check_edit(self, box: Box, rgb: Image, mask: FloatArray) -> tuple[Box, FloatArray, FloatArray]:
+        """The edit, cut to where the mask is not 0; the box is empty when it is 0 everywhere."""
         self._check_box(box)
         shape = (box.height, box.width)
         if rgb.shape != (*shape, 3) or mask.shape != shape:
             raise GeometryError(f"{box} needs rgb {(*shape, 3)} and mask {shape}, got {rgb.shape} and {mask.shape}")
-        return as_float(rgb), np.asarray(mask, np.float32)
+        x, y, width, height = cv2.boundingRect((mask != 0).view(np.uint8))
+        part = (slice(y, y + height), slice(x, x + width))
+        new, mask = as_float(rgb[part]), np.asarray(mask[part], np.float32)
+        if not (np.isfinite(new).all() and np.isfinite(mask).all()):
+            raise ModelError("the pixels to paste are not finite; check the model that made them")
+        left, top = box.x0 + x, box.y0 + y
+        return Box(left, top, left + width, top + height), new, mask
 
 
 def as_float(rgb: Image) -> FloatArray:
@@ -139,14 +146,12 @@ class ImageFrame(Frame):
 
     def write(self, box: Box, rgb: Image, mask: FloatArray) -> None:
         """See `Frame.write`."""
-        new, mask = self._check_edit(box, rgb, mask)
-        if not np.isfinite(new).all():
-            raise ModelError("the pixels to paste are not finite; check the model that made them")
+        box, new, mask = self._check_edit(box, rgb, mask)
         part = self._part(box)
-        old = part.astype(np.float32)
-        new = self._codes(new)
-        total = old + (new - old) * mask[..., None]
-        part[...] = np.clip(np.rint(total), 0, self.peak).astype(part.dtype)
+        for rows in planes.bands(box.width, box.height):
+            old = part[rows].astype(np.float32)
+            total = old + (self._codes(new[rows]) - old) * mask[rows, :, None]
+            part[rows] = np.clip(np.rint(total), 0, self.peak).astype(part.dtype)
 
     def replace(self, array: Image) -> None:
         """See `Frame.replace`. A grey photo becomes RGB."""
@@ -210,8 +215,8 @@ class VideoFrame(Frame):
 
     def write(self, box: Box, rgb: Image, mask: FloatArray) -> None:
         """See `Frame.write`."""
-        rgb, mask = self._check_edit(box, rgb, mask)
-        if not mask.any():
+        box, rgb, mask = self._check_edit(box, rgb, mask)
+        if box.empty:
             return
         rgb, mask = self.format.orientation.undo(rgb), self.format.orientation.undo(mask)
         # The decoder still refers to this picture; views taken before this call would point at its copy.

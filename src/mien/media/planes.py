@@ -12,12 +12,11 @@ import numpy as np
 import numpy.typing as npt
 from av.video.plane import VideoPlane
 
-from mien.errors import ModelError
 from mien.media import resample
 from mien.media.colorspace import FULL_RANGE, LIMITED, ColorModel, resolve_matrix
 from mien.types import Box, FloatArray, Image
 
-_STRIP = 1 << 16  # pixels
+_BAND = 1 << 16  # pixels
 _SHARPNESS = 32.0  # per unit of change: an edit of 8 of 255 levels or more counts in full
 _NOTHING = np.zeros(4)
 _PLANAR = re.compile(r"(gray|yuva?\d{3}p|gbra?p)(\d+le)?")
@@ -80,6 +79,12 @@ class PlaneFormat:
         return Box(box.x0 >> x, box.y0 >> y, -(-box.x1 >> x), -(-box.y1 >> y))
 
 
+def bands(width: int, height: int) -> Iterator[slice]:
+    """Rows, a few at a time, so that the work on them stays near the CPU and memory small."""
+    step = max(2, _BAND // width)
+    return (slice(top, min(top + step, height)) for top in range(0, height, step))
+
+
 def views(frame: av.VideoFrame, layout: PlaneFormat) -> list[Plane]:
     """One writable (H, W) view per component. Take them after `make_writable`, and never keep them."""
     planes = frame.planes
@@ -89,8 +94,8 @@ def views(frame: av.VideoFrame, layout: PlaneFormat) -> list[Plane]:
 def read(planes: Sequence[Plane], layout: PlaneFormat, box: Box) -> Image:
     """(h, w, 3) RGB: uint8 up to 8 bits, else float32 clipped to 0–1."""
     made = np.empty((box.height, box.width, 3), np.uint8 if layout.depth <= 8 else np.float32)
-    for rows, strip in _strips(box):
-        made[rows] = _quantize(_read(planes, layout, strip), layout)
+    for rows in bands(box.width, box.height):
+        made[rows] = _quantize(_read(planes, layout, _rows_of(box, rows)), layout)
     return made
 
 
@@ -125,12 +130,8 @@ def fill(planes: Sequence[Plane], layout: PlaneFormat, rgb: FloatArray) -> None:
         plane[...] = np.clip(np.rint(codes), 0, model.peak).astype(plane.dtype)
 
 
-def _strips(box: Box) -> Iterator[tuple[slice, Box]]:
-    """Bands of rows, small enough that the work on one stays in the CPU's cache and off the page-fault path."""
-    step = max(2, _STRIP // box.width)
-    for top in range(0, box.height, step):
-        rows = slice(top, min(top + step, box.height))
-        yield rows, Box(box.x0, box.y0 + rows.start, box.x1, box.y0 + rows.stop)
+def _rows_of(box: Box, rows: slice) -> Box:
+    return Box(box.x0, box.y0 + rows.start, box.x1, box.y0 + rows.stop)
 
 
 def _read(planes: Sequence[Plane], layout: PlaneFormat, box: Box) -> FloatArray:
@@ -155,10 +156,8 @@ def _changes(
     """(h, w) masked change of each component, in codes; last, how far each pixel is another now, 0–1."""
     made = [np.empty(mask.shape, np.float32) for _ in range(len(planes) + 1)]
     forward = layout.model.forward / np.float32(layout.white)
-    for rows, strip in _strips(box):
-        delta = _delta(_read(planes, layout, strip), rgb[rows], layout)
-        if not np.isfinite(delta).all():
-            raise ModelError("the pixels to paste are not finite; check the model that made them")
+    for rows in bands(box.width, box.height):
+        delta = _delta(_read(planes, layout, _rows_of(box, rows)), rgb[rows], layout)
         size = np.zeros(mask[rows].shape, np.float32)
         for i, change in enumerate(made[:-1]):
             part = np.asarray(cv2.transform(delta, forward[i : i + 1]), np.float32).reshape(size.shape)
