@@ -29,11 +29,11 @@ COMMANDS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code."""
-    tokens = list(sys.argv[1:] if argv is None else argv)
+    tokens = shield(sys.argv[1:] if argv is None else argv)
     _print_any_name()
     try:
         with _interruptible():
-            code = _app()(shield(tokens)) or 0
+            code = _app()(tokens) or 0
             print(end="", flush=True)
             return int(code)
     except BaseException as error:  # the one boundary: whatever fails becomes one line and an exit code
