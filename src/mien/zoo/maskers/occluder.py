@@ -1,0 +1,61 @@
+"""Occluders: what covers a face. Trained by this project, see `training/occluder`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mien.mesh import EYE_CORNERS, SURFACE
+from mien.options import Device
+from mien.runtime.session import Session
+from mien.types import ByteArray, FloatArray
+from mien.zoo.registry import ModelCard, Weights, register
+from mien.zoo.tensors import expect, to_nchw
+
+SIZE, MARGIN = 160, 1.3
+"""Side of the crop in pixels, and over the extent of the mesh."""
+
+
+def crop_matrix(mesh: FloatArray, size: int = SIZE, margin: float = MARGIN) -> FloatArray:
+    """(2, 3) from frame pixels to the upright crop of a (≥468, 2+) mesh: centred on it, `margin` times its extent."""
+    points = mesh[:SURFACE, :2].astype(np.float64)
+    across = points[EYE_CORNERS[1]] - points[EYE_CORNERS[0]]
+    cos, sin = across / max(float(np.linalg.norm(across)), 1e-6)
+    turn = np.array([[cos, sin], [-sin, cos]])
+    upright = points @ turn.T
+    low, high = upright.min(0), upright.max(0)
+    scale = size / (margin * max(float((high - low).max()), 1e-6))
+    shift = (size - 1) / 2 - scale * (low + high) / 2
+    return np.asarray(np.c_[scale * turn, shift], np.float32)
+
+
+@register(
+    ModelCard(
+        name="occluder",
+        task="masker",
+        licence="Apache-2.0",
+        commercial=True,
+        origin="trained by mien on synthetic faces (SFHQ and SFHQ-T2I, MIT) with drawn occluders; training/occluder",
+        weights=Weights("occluder.onnx", "a6eb0ab168fda29e0fcd8bb025d97efcb6931e01f2bcedb3c2140d275e3aa5d4", 959503),
+    )
+)
+class Occluder:
+    """Masker of glasses, hands, masks, hats, hair and things in front of a face.
+
+    Clear lenses count as free; beards, brows, make-up, wrinkles, shadows and highlights too. Only the
+    pixels inside the mesh's outline mean something. Crops are those of `crop_matrix`.
+    """
+
+    card: ModelCard
+    size = SIZE
+    margin = MARGIN
+    classes = ("occluder",)
+
+    def __init__(self, device: Device = "auto") -> None:
+        assert self.card.weights is not None
+        self._session = Session(self.card.weights.path, device)
+        expect(self._session, [("n", 3, SIZE, SIZE)], [("n", 1, SIZE, SIZE)])
+
+    def __call__(self, crops: ByteArray) -> FloatArray:
+        """N×160×160×3 RGB uint8 → N×160×160×1 probabilities of being covered."""
+        (covered,) = self._session(to_nchw(crops, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5)))
+        return np.asarray(covered.reshape(-1, SIZE, SIZE, 1), np.float32)
