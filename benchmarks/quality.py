@@ -147,8 +147,7 @@ def strangers(judge: Judge, count: int, seed: int) -> dict[str, object]:
         "blendshape difference output-target, source-target": means[4:6],
         "blendshape ratio": round(float(table[:, 4].mean() / table[:, 5].mean()), 4),
         "pose difference mean, median, p95 (degrees)": [
-            round(float(v), 3)
-            for v in (table[:, 6].mean(), np.median(table[:, 6]), np.percentile(table[:, 6], 95))
+            round(float(v), 3) for v in (table[:, 6].mean(), np.median(table[:, 6]), np.percentile(table[:, 6], 95))
         ],
         "no result": missing,
         "not nearer": far,

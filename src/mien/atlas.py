@@ -34,6 +34,8 @@ class Atlas:
     """Where hair on the face is beard or moustache, not something in front of it."""
     eyes: FloatArray
     """(size, size, 2) inside the lids: image left, image right."""
+    sockets: FloatArray
+    """(size, size, 2) each eye with its brow and lids, soft."""
 
 
 @cache
@@ -60,7 +62,14 @@ def atlas(size: int) -> Atlas:
         _blur(_area(points, features, size, 0.025), 0.02 * size),
         _blur(beard, 0.02 * size),
         _blur(eyes, 0.006 * size),
+        np.stack([_blur(_socket(points, pair, size), 0.02 * size) for pair in zip(EYES, BROWS, strict=True)], axis=2),
     )
+
+
+def _socket(points: FloatArray, contours: Sequence[Sequence[int]], size: int) -> FloatArray:
+    hull = cv2.convexHull(np.concatenate([points[list(contour)] for contour in contours]))[:, 0]
+    mask = polygon_mask(hull, size, size)
+    return np.asarray(cv2.dilate(mask, np.ones((2 * round(0.02 * size) + 1,) * 2, np.uint8)), np.float32)
 
 
 def _area(points: FloatArray, contours: Sequence[Sequence[int]], size: int, grow: float) -> FloatArray:

@@ -37,15 +37,22 @@ def smooth(values: FloatArray, weight: FloatArray, sigma: float) -> FloatArray:
 
     Where no weight is near, wider neighbourhoods answer, so the result is defined everywhere.
     """
-    total = np.zeros_like(values)
-    norm = np.zeros_like(weight)
-    share = 1.0
-    for width in (sigma, 3 * sigma):
-        total += share * cv2.GaussianBlur(values * weight[..., None], (0, 0), width).reshape(values.shape)
-        norm += share * cv2.GaussianBlur(weight, (0, 0), width)
-        share *= 0.02
-    mean = (values * weight[..., None]).sum((0, 1)) / max(float(weight.sum()), 1e-6)
-    return np.asarray((total + 1e-5 * mean) / (norm[..., None] + 1e-5), np.float32)
+    weighted = np.concatenate([values * weight[..., None], weight[..., None]], axis=2)
+    near, far = _blur(weighted, sigma), _blur(weighted, 3 * sigma)
+    total = near + 0.02 * far
+    mean = weighted[..., :-1].sum((0, 1)) / max(float(weight.sum()), 1e-6)
+    return np.asarray((total[..., :-1] + 1e-5 * mean) / (total[..., -1:] + 1e-5), np.float32)
+
+
+def _blur(values: FloatArray, sigma: float) -> FloatArray:
+    """Gaussian blur of (H, W, C); wide ones on a coarser grid, where they cost little and lose nothing."""
+    height, width = values.shape[:2]
+    step = max(1.0, min(sigma / 4, min(height, width) / 8))
+    if step < 1.5:
+        return np.asarray(cv2.GaussianBlur(values, (0, 0), max(sigma, 0.1)), np.float32)
+    size = (max(1, round(width / step)), max(1, round(height / step)))
+    small = cv2.GaussianBlur(cv2.resize(values, size, interpolation=cv2.INTER_AREA), (0, 0), sigma / step)
+    return np.asarray(cv2.resize(small, (width, height), interpolation=cv2.INTER_LINEAR), np.float32)
 
 
 def robust_offset(

@@ -9,23 +9,12 @@ import numpy as np
 
 from mien.color import as_bytes
 from mien.geometry import invert, warp
-from mien.mesh import EYE_CORNERS, SURFACE
+from mien.mesh import upright_matrix
 from mien.types import FloatArray, Image
 from mien.zoo.contracts import Masker
 
 GRID = 256
 """Longest side of the maps returned; masks are smooth, and the full size costs more than it shows."""
-
-
-def upright_matrix(mesh: FloatArray, margin: float, size: int) -> FloatArray:
-    """(2, 3) to a size × size crop, `margin` times the mesh's extent, turned upright by the eye corners."""
-    across = mesh[EYE_CORNERS[1], :2] - mesh[EYE_CORNERS[0], :2]
-    angle = float(np.arctan2(across[1], across[0]))
-    turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
-    points = mesh[:SURFACE, :2] @ turn.T
-    low, high = points.min(0), points.max(0)
-    scale = size / max(float((high - low).max()) * margin, 1e-3)
-    return np.c_[scale * turn, (size - 1) / 2 - scale * (low + high) / 2].astype(np.float32)
 
 
 def face_masks(
@@ -41,8 +30,7 @@ def face_masks(
     for masker in maskers:
         matrices = [upright_matrix(mesh, masker.margin, masker.size) for mesh in meshes]
         views = [
-            as_bytes(warp(crop, matrix, masker.size, masker.size))
-            for crop, matrix in zip(crops, matrices, strict=True)
+            as_bytes(warp(crop, matrix, masker.size, masker.size)) for crop, matrix in zip(crops, matrices, strict=True)
         ]
         for crop, matrix, maps, result in zip(crops, matrices, found, masker(np.stack(views)), strict=True):
             maps.update(zip(masker.classes, _back(result, matrix, crop.shape[:2]), strict=True))

@@ -99,6 +99,4 @@ def warp(image: Image, matrix: FloatArray, width: int, height: int) -> Image:
         up = np.array([[fx, 0, (fx - 1) / 2], [0, fy, (fy - 1) / 2], [0, 0, 1]], np.float32)
         matrix = np.asarray(matrix @ up, np.float32)
         scale = scale_of(matrix)
-    return cv2.warpAffine(
-        image, matrix, (width, height), flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE
-    )
+    return cv2.warpAffine(image, matrix, (width, height), flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)

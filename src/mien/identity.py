@@ -113,7 +113,7 @@ class Identity:
 
 
 def _fused(found: Sequence[tuple[Image, Face]], zoo: Zoo, options: SwapOptions) -> IdentityData:
-    maskers = [zoo.load("masker", name) for name in options.masker.split("+")]
+    maskers = [zoo.load("masker", name) for name in options.source_masker.split("+")]
     masks = face_masks([image for image, _ in found], [face.mesh for _, face in found], maskers)
     size = max(texture_size(face.mesh) for _, face in found)
     textures: list[Texture] = [

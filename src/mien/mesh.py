@@ -14,7 +14,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from mien.types import Box, FloatArray
+from mien.types import FloatArray
 
 IntArray = npt.NDArray[np.int32]
 
@@ -125,23 +125,6 @@ def vertex_normals(points: FloatArray) -> FloatArray:
     return (total / np.maximum(np.linalg.norm(total, axis=1, keepdims=True), 1e-9)).astype(np.float32)
 
 
-def extent(mesh: FloatArray, margin: float, turn: float = 0.0) -> Box:
-    """Axis-aligned box around the surface points, `margin` times their size."""
-    points = mesh[:SURFACE, :2]
-    low, high = points.min(0), points.max(0)
-    centre, half = (low + high) / 2, (high - low).max() / 2 * margin
-    x0, y0 = np.floor(centre - half).astype(int)
-    x1, y1 = np.ceil(centre + half).astype(int) + 1
-    return Box(int(x0), int(y0), int(x1), int(y1))
-
-
-def keypoints(mesh: FloatArray) -> FloatArray:
-    """(5, 2) iris centres, nose tip, mouth corners, in the template order."""
-    return np.stack(
-        [mesh[468, :2], mesh[473, :2], mesh[NOSE_TIP, :2], mesh[MOUTH_CORNERS[0], :2], mesh[MOUTH_CORNERS[1], :2]]
-    ).astype(np.float32)
-
-
 def polygon_mask(points: FloatArray, width: int, height: int) -> FloatArray:
     """(height, width) 0/1 inside the closed polygon (N, 2)."""
     mask = np.zeros((height, width), np.uint8)
@@ -149,21 +132,12 @@ def polygon_mask(points: FloatArray, width: int, height: int) -> FloatArray:
     return mask.astype(np.float32)
 
 
-def pose_rotation(mesh: FloatArray) -> npt.NDArray[np.float64]:
-    """(3, 3) rotation from the canonical mesh to `mesh`: Procrustes on the rigid upper face.
-
-    Kabsch, "A solution for the best rotation to relate two sets of vectors", 1976.
-    """
-    canonical = topology().vertices.astype(np.float64) * [1, -1, -1]
-    seen = mesh[:SURFACE].astype(np.float64)
-    a, b = canonical - canonical.mean(0), seen - seen.mean(0)
-    u, _, vt = np.linalg.svd(a.T @ b)
-    sign = np.sign(np.linalg.det(u @ vt))
-    return np.asarray((u @ np.diag([1, 1, sign]) @ vt).T)
-
-
-def rotation_degrees(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> float:
-    """Angle of the rotation between two rotation matrices, degrees."""
-    return float(np.degrees(np.arccos(np.clip((np.trace(a.T @ b) - 1) / 2, -1, 1))))
-
-
+def upright_matrix(mesh: FloatArray, margin: float, size: int) -> FloatArray:
+    """(2, 3) to a size × size crop, `margin` times the mesh's extent, turned upright by the eye corners."""
+    across = mesh[EYE_CORNERS[1], :2] - mesh[EYE_CORNERS[0], :2]
+    angle = float(np.arctan2(across[1], across[0]))
+    turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+    points = mesh[:SURFACE, :2] @ turn.T
+    low, high = points.min(0), points.max(0)
+    scale = size / max(float((high - low).max()) * margin, 1e-3)
+    return np.c_[scale * turn, (size - 1) / 2 - scale * (low + high) / 2].astype(np.float32)

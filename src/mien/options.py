@@ -38,7 +38,10 @@ class SwapOptions(AnalyzeOptions):
     """How a face is swapped and how the result is written."""
 
     swapper: str = _field("texture", "request", "Swap model.")
-    masker: str = _field("skin_hair", "request", "Models that find skin, hair, clothes and occluders, joined by +.")
+    masker: str = _field("occluder", "request", "Models that find what covers a target's face, joined by +.")
+    source_masker: str = _field(
+        "skin_hair+occluder", "request", "Models that find what covers a source's face, joined by +."
+    )
     skin_tone: float = _field(0.0, "request", "0 keeps the target's skin tone, 1 takes the source's.", ge=0, le=1)
     min_similarity: float = _field(
         0.3, "request", "Similarity to the source below which a swapped face is reported as doubtful.", ge=-1, le=1

@@ -9,13 +9,17 @@ import cv2
 import numpy as np
 
 from mien.atlas import Atlas, atlas
-from mien.color import as_float, from_lab, robust_offset, to_lab
+from mien.color import as_float, from_lab, robust_offset, smooth, to_lab
 from mien.mesh import SURFACE, interpolate, rasterise, vertex_normals
 from mien.pyramid import blend, reduce_to
 from mien.types import FloatArray, Image
 
 FACING = (0.06, 0.30)
 """Cosine to the viewer from which a texel begins to count, and from which it counts fully."""
+DOUBT = 0.5
+"""On a source, an occluder is believed sooner: a print on another face is worse than a gap to fill."""
+GAP = 0.05
+"""Width of gaps that are filled from the skin around them, as a share of the texture."""
 MIRROR = 0.7
 """How far a mirrored texel is trusted, compared with one that was seen."""
 
@@ -62,22 +66,25 @@ def unwrap(image: Image, mesh: FloatArray, masks: Mapping[str, FloatArray], size
     trust *= ~_hidden(at, points, (height, width), 0.06 * extent * scale)
     trust = cv2.erode(np.asarray(trust, np.float32), np.ones((5, 5), np.uint8))
     trust = trust * _seen_surface(masks, maps, x / width, y / height)
-    return Texture(np.clip(rgb, 0, 1), np.asarray(trust, np.float32))
+    return _healed(np.clip(rgb, 0, 1), np.asarray(trust, np.float32))
 
 
-def surface(masks: Mapping[str, FloatArray], beard: FloatArray, feature: FloatArray) -> FloatArray:
+def surface(masks: Mapping[str, FloatArray], beard: FloatArray, feature: FloatArray, doubt: float = 0.65) -> FloatArray:
     """0–1: where the face itself is seen; hair in front, cloth, hands and glasses are 0, beard and brows 1.
 
     Args:
-        masks: `skin`, `hair`, `clothes` and, where known, `occluder`, all (H, W).
+        masks: `skin`, `hair` and `clothes`, or `occluder`, or all four, each (H, W).
         beard, feature: the atlas's maps at the same pixels.
+        doubt: probability of an occluder from which nothing of the face is seen.
     """
-    skin, hair, clothes = masks["skin"], masks["hair"], masks["clothes"]
-    seen = np.clip((np.clip(skin + hair * (1 - clothes) * beard, 0, 1) - 0.3) / 0.4, 0, 1)
-    covered = np.clip(clothes + hair * (1 - beard), 0, 1)
-    seen = np.maximum(seen, feature * (covered < 0.5))  # dark brows, lips and eyes are not called skin
+    seen = np.ones_like(beard)
+    if "skin" in masks:
+        skin, hair, clothes = masks["skin"], masks["hair"], masks["clothes"]
+        seen = np.clip((np.clip(skin + hair * (1 - clothes) * beard, 0, 1) - 0.3) / 0.4, 0, 1)
+        covered = np.clip(clothes + hair * (1 - beard), 0, 1)
+        seen = np.maximum(seen, feature * (covered < 0.5))  # dark brows, lips and eyes are not called skin
     if "occluder" in masks:
-        seen = seen * np.clip((0.65 - masks["occluder"]) / 0.3, 0, 1)
+        seen = seen * np.clip((doubt - masks["occluder"]) / (0.5 * doubt), 0, 1)
     return np.asarray(seen, np.float32)
 
 
@@ -112,11 +119,18 @@ def _mirrored(seen: Texture, maps: Atlas, levels: int) -> Texture:
     other = Texture(np.ascontiguousarray(seen.rgb[:, ::-1]), np.ascontiguousarray(seen.trust[:, ::-1]))
     need = np.clip((0.5 - seen.trust) / 0.35, 0, 1) * np.clip(other.trust / 0.3, 0, 1)
     need = cv2.GaussianBlur(need.astype(np.float32), (0, 0), 0.015 * size) * np.clip(other.trust / 0.3, 0, 1)
+    for socket in np.moveaxis(maps.sockets, 2, 0):
+        # An eye with its brow comes from one side as a whole; two halves do not meet.
+        own, mirrored = (float((t.trust * socket).sum() / socket.sum()) for t in (seen, other))
+        whole = own < 0.8 and mirrored > own
+        need = need + socket * (float(whole) - need)
     if need.max() > 0.05:
         rgb = blend([seen.rgb, _lit_like(other, seen, maps)], [1 - need, need], levels)
     else:
         rgb = seen.rgb
-    trust = np.maximum(seen.trust, MIRROR * other.trust * np.clip(2 * need, 0, 1))
+    # A mirrored eye would look the wrong way: below the lids the target's own stays.
+    filled = MIRROR * other.trust * np.clip(2 * need, 0, 1) * (1 - maps.eyes.max(2))
+    trust = np.maximum(seen.trust * (1 - need * (need > 0.9)), filled)
     trust = cv2.GaussianBlur(np.clip(trust / 0.5, 0, 1).astype(np.float32), (0, 0), 0.01 * size)
     return Texture(np.clip(rgb, 0, 1).astype(np.float32), trust)
 
@@ -139,9 +153,21 @@ def _seen_surface(masks: Mapping[str, FloatArray], maps: Atlas, x: FloatArray, y
             cv2.INTER_LINEAR,
             borderMode=cv2.BORDER_REPLICATE,
         )
-    seen = surface(sampled, maps.beard, maps.feature)
-    # A little inside, since the masks' borders are soft and a dark rim would print.
-    return np.asarray(cv2.erode(seen, np.ones((max(3, round(0.035 * maps.size)),) * 2, np.uint8)), np.float32)
+    seen = surface(sampled, maps.beard, maps.feature, DOUBT)
+    # A little inward, since the masks' borders are soft and a dark rim would print.
+    return np.asarray(cv2.erode(seen, np.ones((max(3, round(0.015 * maps.size)),) * 2, np.uint8)), np.float32)
+
+
+def _healed(rgb: FloatArray, trust: FloatArray) -> Texture:
+    """Fill narrow gaps (a strand of hair, the rim of glasses) and all that is not seen with the skin around.
+
+    What is not trusted must not leak into its neighbours when scales are mixed later.
+    """
+    size = rgb.shape[0]
+    gap = cv2.morphologyEx(trust, cv2.MORPH_CLOSE, np.ones((round(GAP * size),) * 2, np.uint8))
+    skin = np.where(gap[..., None] > 0.3, smooth(rgb, trust, 0.5 * GAP * size), smooth(rgb, trust, 0.05 * size))
+    skin = skin + np.clip(trust / 0.3, 0, 1)[..., None] * (rgb - skin)
+    return Texture(np.asarray(skin, np.float32), np.maximum(trust, MIRROR * gap))
 
 
 def _hidden(at: FloatArray, points: FloatArray, shape: tuple[int, int], tolerance: float) -> FloatArray:

@@ -43,9 +43,7 @@ class Box:
 
     def clip(self, width: int, height: int) -> Box:
         """The part inside a frame of width × height pixels."""
-        return Box(
-            max(self.x0, 0), max(self.y0, 0), min(self.x1, width), min(self.y1, height)
-        )
+        return Box(max(self.x0, 0), max(self.y0, 0), min(self.x1, width), min(self.y1, height))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

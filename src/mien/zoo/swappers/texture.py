@@ -27,16 +27,16 @@ from mien.zoo.registry import ModelCard, register
 
 GRID = 256
 """Longest side of the grid on which the smooth maps are made."""
-SIGMA = 0.12
+SIGMA = 0.22
 """Width of the light transfer, as a share of the face."""
-FEATHER = 0.05
+FEATHER = 0.035
 """Width of the soft border, as a share of the face."""
 LIGHT, TINT = 60.0, 30.0
 """Largest change of L and of a, b."""
 REACH = 0.02
 """Largest correction of the alignment, as a share of the face."""
-SHINE = 9.0
-"""Detail brighter than this above its surroundings, in L, counts as shine."""
+SHINE = (6.0, 16.0)
+"""Detail brighter than this above its surroundings, in L, counts as shine: when brightening much, and not at all."""
 OPEN = (0.04, 0.12)
 """Height over width of the mouth's inside at which the target's inside begins to show, and shows fully."""
 
@@ -99,7 +99,8 @@ def _render(
     light, ground, contrast = _light(crop, identity, grid, trust * skin, masks, skin_tone)
     lab = to_lab(np.clip(sample(identity.texture, _resize(grid.uv, width, height), extent), 0, 1))
     lab -= _resize(ground, width, height)
-    lab[..., 0] = _matte(lab[..., 0] * _resize(contrast, width, height))
+    lab[..., 0] *= _resize(contrast, width, height)
+    _matte(lab, _resize(light[..., 0] - ground[..., 0], width, height))
     lab += _resize(light, width, height)
     lab[..., 0] = np.clip(lab[..., 0], 0, 100)
     alpha = np.clip(_resize(_border(grid) * seen * np.clip(trust, 0, 1), width, height), 0, 1)
@@ -135,7 +136,7 @@ def _reshape(
     warped = _displace(crop, full)
     if masks is not None:
         masks = {name: _displace_mask(mask, full) for name, mask in masks.items()}
-    return warped, mesh, masks, np.abs(full).max(2) > 1 / 64
+    return warped, mesh, masks, np.maximum(np.abs(full[..., 0]), np.abs(full[..., 1])) > 1 / 64
 
 
 def _displace(image: FloatArray, offset: FloatArray) -> FloatArray:
@@ -184,9 +185,14 @@ def _settle(grid: _Grid, crop: FloatArray, identity: IdentityData, weight: Float
     flow = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
     shift = smooth(np.asarray(flow.calc(a, b, None), np.float32), weight, 0.015 * grid.extent)
     length = np.linalg.norm(shift, axis=2, keepdims=True)
-    shift *= np.minimum(1, reach * grid.extent / np.maximum(length, 1e-6)) * cv2.GaussianBlur(grid.inside, (0, 0), 3)[..., None]
+    shift *= (
+        np.minimum(1, reach * grid.extent / np.maximum(length, 1e-6))
+        * cv2.GaussianBlur(grid.inside, (0, 0), 3)[..., None]
+    )
     rows, columns = np.mgrid[: grid.height, : grid.width].astype(np.float32)
-    uv = cv2.remap(grid.uv, columns + shift[..., 0], rows + shift[..., 1], cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+    uv = cv2.remap(
+        grid.uv, columns + shift[..., 0], rows + shift[..., 1], cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE
+    )
     return replace(grid, uv=np.asarray(uv, np.float32))
 
 
@@ -197,9 +203,7 @@ def _evened(lightness: FloatArray, weight: FloatArray, sigma: float) -> ByteArra
     return np.asarray(np.clip(128 + 40 * flat / max(spread, 1e-3), 0, 255), np.uint8)
 
 
-def _visible(
-    masks: Mapping[str, FloatArray] | None, beard: FloatArray, feature: FloatArray, grid: _Grid
-) -> FloatArray:
+def _visible(masks: Mapping[str, FloatArray] | None, beard: FloatArray, feature: FloatArray, grid: _Grid) -> FloatArray:
     if masks is None:
         return np.ones((grid.height, grid.width), np.float32)
     return surface({n: _resize(m, grid.width, grid.height) for n, m in masks.items()}, beard, feature)
@@ -229,7 +233,9 @@ def _light(
     face colour the result; outliers such as highlights are ignored.
     """
     if masks is not None:
-        bare = np.clip((_resize(masks["skin"], grid.width, grid.height) - 0.5) * 4, 0, 1)
+        bare = np.ones_like(weight)
+        if "skin" in masks:
+            bare = np.clip((_resize(masks["skin"], grid.width, grid.height) - 0.5) * 4, 0, 1)
         if "occluder" in masks:
             bare *= np.clip(1 - 2 * _resize(masks["occluder"], grid.width, grid.height), 0, 1)
         weight = weight * bare
@@ -245,14 +251,20 @@ def _light(
         offset -= np.float32(skin_tone) * np.median(offset[weight > 0.3], axis=0)
     light = ground + offset
     # Equal reflectance means equal ratios of L + 16 (the cube root of luminance); pale skin made dark would
-    # then be too hard, dark skin made pale too shiny, so go half way.
-    contrast = np.clip(np.sqrt((light[..., 0] + 16) / (ground[..., 0] + 16)), 0.6, 1.3)
+    # then be too hard, so go half way; dark skin made pale would be too shiny, so keep its contrast.
+    contrast = np.clip(np.sqrt(np.maximum(light[..., 0] + 16, 4) / (ground[..., 0] + 16)), 0.6, 1.0)
     return light, ground, np.asarray(contrast, np.float32)
 
 
-def _matte(detail: FloatArray) -> FloatArray:
-    """Soften highlights: shine belongs to the source's light, not to its skin."""
-    return np.where(detail > SHINE, SHINE + 0.35 * (detail - SHINE), detail)
+def _matte(detail: FloatArray, brightening: FloatArray) -> None:
+    """Soften highlights of (H, W, 3) Lab detail in place: shine belongs to the source's light, not to its skin.
+
+    The more a face is brightened (dark skin in pale light), the less shine it can carry without glaring.
+    """
+    limit = np.clip(SHINE[1] - 0.4 * brightening, *SHINE)
+    excess = detail[..., 0] > limit
+    ratio = (limit[excess] + 0.3 * (detail[excess, 0] - limit[excess])) / detail[excess, 0]
+    detail[excess] *= ratio[:, None]
 
 
 def _mouth(mesh: FloatArray, width: int, height: int, softness: float) -> FloatArray:
