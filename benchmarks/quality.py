@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +49,7 @@ class Look:
 class Judge:
     """Looks at photos, swaps and compares."""
 
-    def __init__(self, data: Path, evaluator: Path, options: dict[str, float]) -> None:
+    def __init__(self, data: Path, evaluator: Path, options: dict[str, Any]) -> None:
         self.data, self.options = data, options
         self.zoo = Zoo("cpu")
         self._finder = FaceFinder(self.zoo)

@@ -1,4 +1,6 @@
-"""Divide the people into those to train on and those held out: `python -m training.split --data DIR --attributes FILE.onnx`.
+"""Divide the people into those to train on and those held out.
+
+`python -m training.split --data DIR --attributes FILE.onnx`
 
 By name, stratified by sex, age and skin tone, so that held-out figures stand for everybody. Run once, before
 anything was trained; the result, `training/people.csv`, does not change. Skin tone is the individual typology
@@ -88,7 +90,8 @@ def main() -> None:
     with args.out.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["folder", "person", "sex", "age", "ita_degrees", "skin_tone", "part"])
-        writer.writerows(sorted(rows, key=lambda row: (str(row[0]), str(row[1]))))
+        rows.sort(key=lambda row: (str(row[0]), str(row[1])))
+        writer.writerows(rows)
 
 
 def _lottery(row: list[object]) -> float:

@@ -67,7 +67,7 @@ def atlas(size: int) -> Atlas:
 
 
 def _socket(points: FloatArray, contours: Sequence[Sequence[int]], size: int) -> FloatArray:
-    hull = cv2.convexHull(np.concatenate([points[list(contour)] for contour in contours]))[:, 0]
+    hull = np.asarray(cv2.convexHull(np.concatenate([points[list(c)] for c in contours])), np.float32)[:, 0]
     mask = polygon_mask(hull, size, size)
     return np.asarray(cv2.dilate(mask, np.ones((2 * round(0.02 * size) + 1,) * 2, np.uint8)), np.float32)
 

@@ -11,15 +11,15 @@ from mien.types import ByteArray, FloatArray, Image
 def as_float(image: Image) -> FloatArray:
     """RGB as float32 0–1, whatever its depth."""
     if image.dtype == np.uint8:
-        return image.astype(np.float32) / 255
+        return np.asarray(image.astype(np.float32) / 255, np.float32)
     return np.asarray(image, np.float32)
 
 
 def as_bytes(image: Image) -> ByteArray:
     """RGB as uint8, for networks."""
     if image.dtype == np.uint8:
-        return image
-    return np.clip(np.rint(image * 255), 0, 255).astype(np.uint8)
+        return np.asarray(image, np.uint8)
+    return np.asarray(np.clip(np.rint(image * 255), 0, 255), np.uint8)
 
 
 def to_lab(rgb: FloatArray) -> FloatArray:

@@ -8,6 +8,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from mien.atlas import atlas
 from mien.color import from_lab, to_lab
 from mien.geometry import transform
 from mien.identity_data import IdentityData
@@ -19,6 +20,8 @@ STRETCH = 1.35
 """A source's eye is stretched at most this much to fill a wider open one; beyond it, the target's eye stays."""
 
 
+SURE = 0.75
+"""Mean trust below the lids from which the source's eyes are used."""
 SHIFT = np.array([18, 8, 8], np.float32)
 """Largest change of L, a, b; eyes in deep shade would glow otherwise."""
 
@@ -63,6 +66,7 @@ def put_eyes(rgb: FloatArray, crop: FloatArray, mesh: FloatArray, identity: Iden
         seen: (H, W) 0–1, where nothing is in front of the target's face.
     """
     extent = float(np.ptp(mesh[:SURFACE, :2], axis=0).max())
+    charts = [eye_map(identity.mesh, mesh, eye) for eye in (0, 1)] if _sees_both(identity) else []
     for eye in (0, 1):
         points = mesh[list(EYES[eye]), :2]
         pad = 3 + 0.03 * extent
@@ -71,10 +75,17 @@ def put_eyes(rgb: FloatArray, crop: FloatArray, mesh: FloatArray, identity: Iden
         if box.empty:
             continue
         part = np.s_[box.y0 : box.y1, box.x0 : box.x1]
-        opening = _opening(points - [box.x0, box.y0], box, 0.006 * extent)
+        opening = _opening(points - np.array([box.x0, box.y0], np.float32), box, 0.006 * extent)
         own = crop[part]
-        drawn = _draw(own, eye_map(identity.mesh, mesh, eye), box, opening, identity, extent, seen[part])
+        drawn = _draw(own, charts[eye], box, opening, identity, extent, seen[part]) if charts else own
         rgb[part] += opening[..., None] * (drawn - rgb[part])
+
+
+def _sees_both(identity: IdentityData) -> bool:
+    """Whether the source shows both eyes; one of each person would be worse than the target's two."""
+    lids = atlas(identity.trust.shape[0]).eyes
+    shares = (identity.trust[..., None] * lids).sum((0, 1)) / lids.sum((0, 1))
+    return bool(shares.min() > SURE)
 
 
 def _draw(
@@ -87,13 +98,11 @@ def _draw(
         return own
     rows, columns = np.mgrid[box.y0 : box.y1, box.x0 : box.x1].astype(np.float32)
     uv = transform(np.stack([columns, rows], axis=2), chart.to_uv)
-    trust = sample(identity.trust, uv, extent)
-    share = chart.fit * float(np.clip((trust[inside].mean() - 0.6) / 0.3, 0, 1))
     source = to_lab(np.clip(sample(identity.texture, uv, extent), 0, 1))
     target = to_lab(own)
     source += np.clip(_white(target, inside) - _white(source, inside), -SHIFT, SHIFT)
     source[..., 0] = np.clip(source[..., 0], 0, 100)
-    return np.asarray(own + (share * seen)[..., None] * (from_lab(source) - own), np.float32)
+    return np.asarray(own + (chart.fit * seen)[..., None] * (from_lab(source) - own), np.float32)
 
 
 def _white(lab: FloatArray, inside: npt.NDArray[np.bool_]) -> FloatArray:

@@ -68,7 +68,7 @@ def topology() -> Topology:
     uv = uv.astype(np.float32)
     flipped = signed_area(uv, triangles) < 0
     triangles[flipped] = triangles[flipped][:, ::-1]
-    flipped_uv = uv * np.float32([-1, 1]) + np.float32([1, 0])
+    flipped_uv = uv * np.array([-1, 1], np.float32) + np.array([1, 0], np.float32)
     distance = np.linalg.norm(flipped_uv[:, None] - uv[None], axis=2)
     return Topology(vertices.astype(np.float32), uv, triangles, distance.argmin(1).astype(np.int32))
 
@@ -122,7 +122,7 @@ def vertex_normals(points: FloatArray) -> FloatArray:
     total = np.zeros((SURFACE, 3), np.float64)
     for corner in range(3):
         np.add.at(total, triangles[:, corner], normal)
-    return (total / np.maximum(np.linalg.norm(total, axis=1, keepdims=True), 1e-9)).astype(np.float32)
+    return np.asarray(total / np.maximum(np.linalg.norm(total, axis=1, keepdims=True), 1e-9), np.float32)
 
 
 def polygon_mask(points: FloatArray, width: int, height: int) -> FloatArray:
@@ -140,4 +140,4 @@ def upright_matrix(mesh: FloatArray, margin: float, size: int) -> FloatArray:
     points = mesh[:SURFACE, :2] @ turn.T
     low, high = points.min(0), points.max(0)
     scale = size / max(float((high - low).max()) * margin, 1e-3)
-    return np.c_[scale * turn, (size - 1) / 2 - scale * (low + high) / 2].astype(np.float32)
+    return np.asarray(np.c_[scale * turn, (size - 1) / 2 - scale * (low + high) / 2], np.float32)

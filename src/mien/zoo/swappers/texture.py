@@ -132,7 +132,7 @@ def _reshape(
     points = _to_grid(mesh, small, width, height)
     ids = rasterise(points, mesh[:SURFACE, 2], *small)
     back = cv2.GaussianBlur(interpolate(ids, points, (face.mesh - mesh)[:SURFACE, :2]), (0, 0), 1.5)
-    full = _resize(back, width, height)
+    full = _resize(np.asarray(back, np.float32), width, height)
     warped = _displace(crop, full)
     if masks is not None:
         masks = {name: _displace_mask(mask, full) for name, mask in masks.items()}
@@ -148,7 +148,7 @@ def _displace(image: FloatArray, offset: FloatArray) -> FloatArray:
 
 
 def _displace_mask(mask: FloatArray, offset: FloatArray) -> FloatArray:
-    scale = np.float32([mask.shape[1] / offset.shape[1], mask.shape[0] / offset.shape[0]])
+    scale = np.array([mask.shape[1] / offset.shape[1], mask.shape[0] / offset.shape[0]], np.float32)
     return _displace(mask, _resize(offset, mask.shape[1], mask.shape[0]) * scale)
 
 
@@ -158,7 +158,7 @@ def _small(width: int, height: int) -> tuple[int, int]:
 
 
 def _to_grid(mesh: FloatArray, small: tuple[int, int], width: int, height: int) -> FloatArray:
-    scale = np.float32([small[0] / width, small[1] / height])
+    scale = np.array([small[0] / width, small[1] / height], np.float32)
     return np.asarray((mesh[:SURFACE, :2] + 0.5) * scale - 0.5, np.float32)
 
 
@@ -176,14 +176,16 @@ def _settle(grid: _Grid, crop: FloatArray, identity: IdentityData, weight: Float
     """Take out what is left of the landmarker's error: a smooth shift of at most `reach` of the face.
 
     Only for two pictures of one person, whose features do correspond; a stranger's would be pulled to
-    where the target has its own. Dense inverse search optical flow (Kroeger et al. 2016) between the two faces, their light evened out.
+    where the target has its own. Dense inverse search optical flow (Kroeger et al. 2016) between the two
+    faces, their light evened out.
     """
-    target = to_lab(cv2.resize(crop, (grid.width, grid.height), interpolation=cv2.INTER_AREA))[..., 0]
+    target = _small_lab(crop, grid)[..., 0]
     source = to_lab(np.clip(sample(identity.texture, grid.uv, grid.extent), 0, 1))[..., 0]
     weight = np.asarray(weight * grid.inside, np.float32)
     a, b = (_evened(x, weight, 0.06 * grid.extent) for x in (target, source))
     flow = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
-    shift = smooth(np.asarray(flow.calc(a, b, None), np.float32), weight, 0.015 * grid.extent)
+    moved = np.asarray(flow.calc(a, b, np.zeros((*a.shape, 2), np.float32)), np.float32)
+    shift = smooth(moved, weight, 0.015 * grid.extent)
     length = np.linalg.norm(shift, axis=2, keepdims=True)
     shift *= (
         np.minimum(1, reach * grid.extent / np.maximum(length, 1e-6))
@@ -239,8 +241,8 @@ def _light(
         if "occluder" in masks:
             bare *= np.clip(1 - 2 * _resize(masks["occluder"], grid.width, grid.height), 0, 1)
         weight = weight * bare
-    weight = cv2.erode(np.asarray(weight * grid.inside, np.float32), np.ones((3, 3), np.uint8))
-    target = to_lab(cv2.resize(crop, (grid.width, grid.height), interpolation=cv2.INTER_AREA))
+    weight = np.asarray(cv2.erode(weight * grid.inside, np.ones((3, 3), np.uint8)), np.float32)
+    target = _small_lab(crop, grid)
     source = to_lab(np.clip(sample(identity.texture, grid.uv, grid.extent), 0, 1))
     sigma = SIGMA * grid.extent
     ground = smooth(source, weight, sigma)
@@ -254,6 +256,11 @@ def _light(
     # then be too hard, so go half way; dark skin made pale would be too shiny, so keep its contrast.
     contrast = np.clip(np.sqrt(np.maximum(light[..., 0] + 16, 4) / (ground[..., 0] + 16)), 0.6, 1.0)
     return light, ground, np.asarray(contrast, np.float32)
+
+
+def _small_lab(crop: FloatArray, grid: _Grid) -> FloatArray:
+    """The crop on the grid, in Lab."""
+    return to_lab(np.asarray(cv2.resize(crop, (grid.width, grid.height), interpolation=cv2.INTER_AREA), np.float32))
 
 
 def _matte(detail: FloatArray, brightening: FloatArray) -> None:
