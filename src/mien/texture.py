@@ -63,7 +63,7 @@ def unwrap(image: Image, mesh: FloatArray, masks: Mapping[str, FloatArray], size
     facing = interpolate(maps.ids, maps.points, -vertex_normals(points)[:, 2:])[..., 0]
     trust = np.clip((facing - FACING[0]) / (FACING[1] - FACING[0]), 0, 1) * maps.inside
     trust *= (x >= 0) & (y >= 0) & (x <= width - 1) & (y <= height - 1)
-    trust *= ~_hidden(at, points, (height, width), 0.06 * extent * scale)
+    trust *= 1 - _hidden(at, points, (height, width), 0.06 * extent * scale)
     trust = cv2.erode(np.asarray(trust, np.float32), np.ones((5, 5), np.uint8))
     trust = trust * _seen_surface(masks, maps, x / width, y / height)
     return _healed(np.clip(rgb, 0, 1), np.asarray(trust, np.float32))
@@ -124,10 +124,9 @@ def _mirrored(seen: Texture, maps: Atlas, levels: int) -> Texture:
         own, mirrored = (float((t.trust * socket).sum() / socket.sum()) for t in (seen, other))
         whole = own < 0.8 and mirrored > own
         need = need + socket * (float(whole) - need)
+    rgb = seen.rgb
     if need.max() > 0.05:
-        rgb = blend([seen.rgb, _lit_like(other, seen, maps)], [1 - need, need], levels)
-    else:
-        rgb = seen.rgb
+        rgb = blend([rgb, _lit_like(other, seen, maps)], [1 - need, need], levels)
     # A mirrored eye would look the wrong way: below the lids the target's own stays.
     filled = MIRROR * other.trust * np.clip(2 * need, 0, 1) * (1 - maps.eyes.max(2))
     trust = np.maximum(seen.trust * (1 - need * (need > 0.9)), filled)
@@ -143,16 +142,12 @@ def _lit_like(texture: Texture, best: Texture, maps: Atlas) -> FloatArray:
 
 def _seen_surface(masks: Mapping[str, FloatArray], maps: Atlas, x: FloatArray, y: FloatArray) -> FloatArray:
     """`surface` in UV space; x and y are each texel's place in the crop, 0–1."""
-    sampled = {}
+    sampled: dict[str, FloatArray] = {}
     for name, mask in masks.items():
         height, width = mask.shape
-        sampled[name] = cv2.remap(
-            np.asarray(mask, np.float32),
-            (x * width - 0.5).astype(np.float32),
-            (y * height - 0.5).astype(np.float32),
-            cv2.INTER_LINEAR,
-            borderMode=cv2.BORDER_REPLICATE,
-        )
+        at_x, at_y = (x * width - 0.5).astype(np.float32), (y * height - 0.5).astype(np.float32)
+        found = cv2.remap(np.asarray(mask, np.float32), at_x, at_y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+        sampled[name] = np.asarray(found, np.float32)
     seen = surface(sampled, maps.beard, maps.feature, DOUBT)
     # A little inward, since the masks' borders are soft and a dark rim would print.
     return np.asarray(cv2.erode(seen, np.ones((max(3, round(0.015 * maps.size)),) * 2, np.uint8)), np.float32)
@@ -178,6 +173,6 @@ def _hidden(at: FloatArray, points: FloatArray, shape: tuple[int, int], toleranc
     ids = rasterise(small, points[:, 2], width, height)
     depth = interpolate(ids, small, np.ascontiguousarray(points[:, 2:]))[..., 0]
     depth[ids < 0] = np.float32(1e6)
-    depth = cv2.dilate(depth, np.ones((3, 3), np.uint8))
+    depth = np.asarray(cv2.dilate(depth, np.ones((3, 3), np.uint8)), np.float32)
     front = cv2.remap(depth, at[..., 0] * scale, at[..., 1] * scale, cv2.INTER_NEAREST)
-    return np.asarray(at[..., 2] - front > tolerance)
+    return np.asarray(at[..., 2] - front > tolerance, np.float32)
