@@ -32,6 +32,8 @@ class Atlas:
     """Lips, eyes, brows and their surroundings."""
     beard: FloatArray
     """Where hair on the face is beard or moustache, not something in front of it."""
+    rim: FloatArray
+    """Near the outline, where hair, ears and ground come in."""
     eyes: FloatArray
     """(size, size, 2) inside the lids: image left, image right."""
     sockets: FloatArray
@@ -61,6 +63,7 @@ def atlas(size: int) -> Atlas:
         _blur(skin, 0.004 * size),
         _blur(_area(points, features, size, 0.025), 0.02 * size),
         _blur(beard, 0.02 * size),
+        _blur(inside - cv2.erode(inside, np.ones((round(0.24 * size),) * 2, np.uint8)), 0.02 * size),
         _blur(eyes, 0.006 * size),
         np.stack([_blur(_socket(points, pair, size), 0.02 * size) for pair in zip(EYES, BROWS, strict=True)], axis=2),
     )

@@ -14,10 +14,14 @@ from mien.mesh import SURFACE, interpolate, rasterise, vertex_normals
 from mien.pyramid import blend, reduce_to
 from mien.types import FloatArray, Image
 
-FACING = (0.06, 0.30)
+FACING = (0.02, 0.2)
 """Cosine to the viewer from which a texel begins to count, and from which it counts fully."""
 DOUBT = 0.5
 """On a source, an occluder is believed sooner: a print on another face is worse than a gap to fill."""
+EDGE = 0.01
+"""Softness of the border between what is trusted and what is not, as a share of the texture."""
+OFF_TONE = (18.0, 30.0)
+"""Distance in Lab from the skin around it at which skin begins to be doubted, and is not used."""
 GAP = 0.05
 """Width of gaps that are filled from the skin around them, as a share of the texture."""
 MIRROR = 0.7
@@ -66,7 +70,8 @@ def unwrap(image: Image, mesh: FloatArray, masks: Mapping[str, FloatArray], size
     trust *= 1 - _hidden(at, points, (height, width), 0.06 * extent * scale)
     trust = cv2.erode(np.asarray(trust, np.float32), np.ones((5, 5), np.uint8))
     trust = trust * _seen_surface(masks, maps, x / width, y / height)
-    return _healed(np.clip(rgb, 0, 1), np.asarray(trust, np.float32))
+    rgb = np.asarray(np.clip(rgb, 0, 1), np.float32)
+    return _healed(rgb, np.asarray(trust * _plain(to_lab(rgb), trust, maps), np.float32), maps)
 
 
 def surface(masks: Mapping[str, FloatArray], beard: FloatArray, feature: FloatArray, doubt: float = 0.65) -> FloatArray:
@@ -130,7 +135,7 @@ def _mirrored(seen: Texture, maps: Atlas, levels: int) -> Texture:
     # A mirrored eye would look the wrong way: below the lids the target's own stays.
     filled = MIRROR * other.trust * np.clip(2 * need, 0, 1) * (1 - maps.eyes.max(2))
     trust = np.maximum(seen.trust * (1 - need * (need > 0.9)), filled)
-    trust = cv2.GaussianBlur(np.clip(trust / 0.5, 0, 1).astype(np.float32), (0, 0), 0.01 * size)
+    trust = cv2.GaussianBlur(np.clip(trust / 0.5, 0, 1).astype(np.float32), (0, 0), EDGE * size)
     return Texture(np.clip(rgb, 0, 1).astype(np.float32), trust)
 
 
@@ -150,19 +155,45 @@ def _seen_surface(masks: Mapping[str, FloatArray], maps: Atlas, x: FloatArray, y
         sampled[name] = np.asarray(found, np.float32)
     seen = surface(sampled, maps.beard, maps.feature, DOUBT)
     # A little inward, since the masks' borders are soft and a dark rim would print.
-    return np.asarray(cv2.erode(seen, np.ones((max(3, round(0.015 * maps.size)),) * 2, np.uint8)), np.float32)
+    return np.asarray(cv2.erode(seen, np.ones((max(3, round(0.02 * maps.size)),) * 2, np.uint8)), np.float32)
 
 
-def _healed(rgb: FloatArray, trust: FloatArray) -> Texture:
+def _plain(lab: FloatArray, trust: FloatArray, maps: Atlas) -> FloatArray:
+    """0–1: 0 near the outline on what is far off the skin's tone: strands of hair and their shadow, ears, ground.
+
+    Fine lines stay, and so does the middle of the face, where shade and shine are the face's own.
+    """
+    weight = trust * maps.skin * (1 - maps.beard)
+    around = smooth(lab, weight, 0.2 * maps.size)
+    for _ in range(2):
+        distance = np.sqrt(((lab - around) ** 2).sum(2)) / 8
+        around = smooth(lab, weight / (1 + distance * distance), 0.12 * maps.size)
+    away = cv2.GaussianBlur(lab - around, (0, 0), 0.012 * maps.size)
+    odd = np.sqrt(away[..., 0] ** 2 + 2 * away[..., 1] ** 2 + 2 * away[..., 2] ** 2)
+    plain = np.clip((OFF_TONE[1] - odd) / (OFF_TONE[1] - OFF_TONE[0]), 0, 1).astype(np.float32)
+    plain = np.asarray(cv2.erode(plain, np.ones((max(3, round(0.012 * maps.size)),) * 2, np.uint8)), np.float32)
+    return np.asarray(1 - maps.skin * maps.rim * (1 - plain), np.float32)
+
+
+def _healed(rgb: FloatArray, trust: FloatArray, maps: Atlas) -> Texture:
     """Fill narrow gaps (a strand of hair, the rim of glasses) and all that is not seen with the skin around.
 
     What is not trusted must not leak into its neighbours when scales are mixed later.
     """
     size = rgb.shape[0]
-    gap = cv2.morphologyEx(trust, cv2.MORPH_CLOSE, np.ones((round(GAP * size),) * 2, np.uint8))
-    skin = np.where(gap[..., None] > 0.3, smooth(rgb, trust, 0.5 * GAP * size), smooth(rgb, trust, 0.05 * size))
-    skin = skin + np.clip(trust / 0.3, 0, 1)[..., None] * (rgb - skin)
-    return Texture(np.asarray(skin, np.float32), np.maximum(trust, MIRROR * gap))
+    kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (round(GAP * size),) * 2)
+    gap = np.asarray(cv2.morphologyEx(trust, cv2.MORPH_CLOSE, kernel), np.float32)
+    # The colours next to what is hidden are those of soft borders and shadows: look a little further away.
+    sure = np.asarray(cv2.erode(trust, np.ones((round(0.03 * size),) * 2, np.uint8)), np.float32) ** 2
+    near = np.asarray(cv2.GaussianBlur(sure, (0, 0), 0.5 * GAP * size), np.float32)[..., None]
+    skin = smooth(rgb, sure, 0.06 * size)
+    skin = skin + np.clip(4 * near, 0, 1) * (smooth(rgb, sure, 0.5 * GAP * size) - skin)
+    # Eyes, lips and nostrils cannot be made of skin.
+    kept = np.maximum(
+        np.clip((trust - 0.1) / 0.4, 0, 1), cv2.erode(maps.inside, np.ones((7, 7), np.uint8)) * (1 - maps.skin)
+    )
+    skin = skin + kept[..., None] * (rgb - skin)
+    return Texture(np.asarray(skin, np.float32), np.maximum(trust, MIRROR * gap * maps.skin))
 
 
 def _hidden(at: FloatArray, points: FloatArray, shape: tuple[int, int], tolerance: float) -> FloatArray:

@@ -35,7 +35,7 @@ LIGHT, TINT = 60.0, 30.0
 """Largest change of L and of a, b."""
 REACH = 0.02
 """Largest correction of the alignment, as a share of the face."""
-SHINE = (6.0, 16.0)
+SHINE = (6.0, 24.0)
 """Detail brighter than this above its surroundings, in L, counts as shine: when brightening much, and not at all."""
 OPEN = (0.04, 0.12)
 """Height over width of the mouth's inside at which the target's inside begins to show, and shows fully."""
@@ -253,8 +253,8 @@ def _light(
         offset -= np.float32(skin_tone) * np.median(offset[weight > 0.3], axis=0)
     light = ground + offset
     # Equal reflectance means equal ratios of L + 16 (the cube root of luminance); pale skin made dark would
-    # then be too hard, so go half way; dark skin made pale would be too shiny, so keep its contrast.
-    contrast = np.clip(np.sqrt(np.maximum(light[..., 0] + 16, 4) / (ground[..., 0] + 16)), 0.6, 1.0)
+    # then be too hard, dark skin made pale too shiny, so go a little of the way.
+    contrast = np.clip(np.sqrt(np.maximum(light[..., 0] + 16, 4) / (ground[..., 0] + 16)), 0.8, 1.15)
     return light, ground, np.asarray(contrast, np.float32)
 
 
