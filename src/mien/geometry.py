@@ -61,7 +61,7 @@ def fit_similarity(source: FloatArray, target: FloatArray) -> FloatArray:
     if spread < 1e-6 or cos * cos + sin * sin < 1e-12 * spread:
         raise GeometryError("cannot fit points that coincide; check the landmarks")
     linear = np.array([[cos, -sin], [sin, cos]]) / spread
-    return np.c_[linear, mean_b - linear @ mean_a].astype(np.float32)
+    return np.asarray(np.c_[linear, mean_b - linear @ mean_a], np.float32)
 
 
 def template_matrix(keypoints: FloatArray, template: str, size: int) -> FloatArray:
