@@ -20,7 +20,7 @@ STRETCH = 1.35
 """A source's eye is stretched at most this much to fill a wider open one; beyond it, the target's eye stays."""
 
 
-SURE = 0.75
+SURE = 0.6
 """Mean trust below the lids from which the source's eyes are used."""
 SHIFT = np.array([18, 8, 8], np.float32)
 """Largest change of L, a, b; eyes in deep shade would glow otherwise."""

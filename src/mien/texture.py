@@ -16,7 +16,7 @@ from mien.types import FloatArray, Image
 
 FACING = (0.02, 0.2)
 """Cosine to the viewer from which a texel begins to count, and from which it counts fully."""
-DOUBT = 0.5
+DOUBT = 0.6
 """On a source, an occluder is believed sooner: a print on another face is worse than a gap to fill."""
 EDGE = 0.01
 """Softness of the border between what is trusted and what is not, as a share of the texture."""
@@ -63,12 +63,12 @@ def unwrap(image: Image, mesh: FloatArray, masks: Mapping[str, FloatArray], size
     points[:, :2] += (scale - 1) / 2
     at = interpolate(maps.ids, maps.points, points)
     x, y = np.ascontiguousarray(at[..., 0]), np.ascontiguousarray(at[..., 1])
-    rgb = cv2.remap(as_float(image), x, y, cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE)
+    rgb = np.asarray(cv2.remap(as_float(image), x, y, cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE), np.float32)
     facing = interpolate(maps.ids, maps.points, -vertex_normals(points)[:, 2:])[..., 0]
     trust = np.clip((facing - FACING[0]) / (FACING[1] - FACING[0]), 0, 1) * maps.inside
     trust *= (x >= 0) & (y >= 0) & (x <= width - 1) & (y <= height - 1)
     trust *= 1 - _hidden(at, points, (height, width), 0.06 * extent * scale)
-    trust = cv2.erode(np.asarray(trust, np.float32), np.ones((5, 5), np.uint8))
+    trust = np.asarray(cv2.erode(np.asarray(trust, np.float32), np.ones((5, 5), np.uint8)), np.float32)
     trust = trust * _seen_surface(masks, maps, x / width, y / height)
     rgb = np.asarray(np.clip(rgb, 0, 1), np.float32)
     return _healed(rgb, np.asarray(trust * _plain(to_lab(rgb), trust, maps), np.float32), maps)
@@ -155,7 +155,7 @@ def _seen_surface(masks: Mapping[str, FloatArray], maps: Atlas, x: FloatArray, y
         sampled[name] = np.asarray(found, np.float32)
     seen = surface(sampled, maps.beard, maps.feature, DOUBT)
     # A little inward, since the masks' borders are soft and a dark rim would print.
-    return np.asarray(cv2.erode(seen, np.ones((max(3, round(0.02 * maps.size)),) * 2, np.uint8)), np.float32)
+    return np.asarray(cv2.erode(seen, np.ones((max(3, round(0.012 * maps.size)),) * 2, np.uint8)), np.float32)
 
 
 def _plain(lab: FloatArray, trust: FloatArray, maps: Atlas) -> FloatArray:
@@ -190,7 +190,7 @@ def _healed(rgb: FloatArray, trust: FloatArray, maps: Atlas) -> Texture:
     skin = skin + np.clip(4 * near, 0, 1) * (smooth(rgb, sure, 0.5 * GAP * size) - skin)
     # Eyes, lips and nostrils cannot be made of skin.
     kept = np.maximum(
-        np.clip((trust - 0.1) / 0.4, 0, 1), cv2.erode(maps.inside, np.ones((7, 7), np.uint8)) * (1 - maps.skin)
+        np.clip((trust - 0.2) / 0.4, 0, 1), cv2.erode(maps.inside, np.ones((7, 7), np.uint8)) * (1 - maps.skin)
     )
     skin = skin + kept[..., None] * (rgb - skin)
     return Texture(np.asarray(skin, np.float32), np.maximum(trust, MIRROR * gap * maps.skin))

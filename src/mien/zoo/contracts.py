@@ -63,7 +63,8 @@ class Swapper(Protocol):
 
     `template` None: crops are axis-aligned frame boxes at native resolution, any size, `margin` times
     the mesh extent; each face's mesh and keypoints are in its crop's pixels, and `masks` holds the
-    maskers' class → H×W probabilities over each crop (any H, W; resize them). Otherwise crops are size × size warps by `template`.
+    maskers' class → H×W probabilities over each crop (any H, W; resize them). Otherwise crops are
+    size × size warps by `template`.
     """
 
     card: ModelCard

@@ -29,8 +29,10 @@ GRID = 256
 """Longest side of the grid on which the smooth maps are made."""
 SIGMA = 0.22
 """Width of the light transfer, as a share of the face."""
-FEATHER = 0.035
-"""Width of the soft border, as a share of the face."""
+FEATHER = (0.03, 0.07)
+"""Width of the soft border along jaw and temples, and on the forehead, as a share of the face."""
+FOREHEAD = 0.4
+"""v of the UV map above which the border begins to widen."""
 LIGHT, TINT = 60.0, 30.0
 """Largest change of L and of a, b."""
 REACH = 0.02
@@ -221,7 +223,10 @@ def _border(grid: _Grid) -> FloatArray:
     """Rises from 0 at the mesh's outline to 1; the frame's own edge is no outline."""
     padded = cv2.copyMakeBorder(grid.inside.astype(np.uint8), 1, 1, 1, 1, cv2.BORDER_REPLICATE)
     distance = cv2.distanceTransform(padded, cv2.DIST_L2, 5)[1:-1, 1:-1]
-    ramp = np.clip(distance / max(1.0, FEATHER * grid.extent), 0, 1)
+    # On the forehead there is skin on both sides, and a wide border shows least; at the jaw there is not.
+    top = np.clip((FOREHEAD - grid.uv[..., 1]) / (0.5 * FOREHEAD), 0, 1)
+    width = np.maximum(1.0, (FEATHER[0] + (FEATHER[1] - FEATHER[0]) * top) * grid.extent)
+    ramp = np.clip(distance / width, 0, 1)
     return np.asarray(ramp * ramp * (3 - 2 * ramp), np.float32)
 
 
