@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import os
 import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
+from tokenize import TokenError
 
 import numpy as np
 
@@ -16,6 +18,7 @@ from mien.facemask import face_masks
 from mien.faces import FaceFinder
 from mien.identity_data import IdentityData
 from mien.media import open_reader
+from mien.mesh import POINTS, SURFACE
 from mien.options import SwapOptions
 from mien.paste import mesh_box, moved
 from mien.shape import neutral
@@ -26,6 +29,9 @@ from mien.zoo.registry import Zoo
 MARGIN = 1.6
 """Side of the crop that a photo's face is unwrapped from, over the extent of its mesh."""
 FORMAT = 1
+_NAMES = tuple(field.name for field in fields(IdentityData))
+_DAMAGE = (ValueError, LookupError, EOFError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error, TokenError)
+"""What NumPy and zipfile raise on files that are damaged or none of theirs."""
 
 
 class Identity:
@@ -78,7 +84,7 @@ class Identity:
         """
         target = Path(path).absolute()
         partial = target.with_name(f".{target.name}.{os.getpid()}.part")
-        values = {field.name: getattr(self.data, field.name) for field in fields(IdentityData)}
+        values = {name: getattr(self.data, name) for name in _NAMES}
         values["texture"] = np.rint(self.data.texture * 65535).astype(np.uint16)
         values["trust"] = np.rint(self.data.trust * 255).astype(np.uint8)
         buffer = io.BytesIO()
@@ -99,14 +105,19 @@ class Identity:
             MediaError: not such a file, or damaged.
         """
         try:
-            with np.load(path, allow_pickle=False) as stored:
-                if int(stored["format"]) != FORMAT:
-                    raise MediaError(f"{path}: an identity of another version; make it again from its photos")
-                values = {field.name: stored[field.name].astype(np.float32) for field in fields(IdentityData)}
+            content = io.BytesIO(Path(path).read_bytes())
         except OSError as error:
             raise MediaError(f"{path}: cannot read the identity ({error.strerror}); check the path") from error
-        except (ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
+        try:
+            with np.load(content, allow_pickle=False) as stored:
+                version = int(stored["format"])
+                values = {name: stored[name].astype(np.float32) for name in _NAMES if version == FORMAT}
+        except _DAMAGE as error:
             raise MediaError(f"{path}: not an identity made by mien; make it again from its photos") from error
+        if version != FORMAT:
+            raise MediaError(f"{path}: an identity of another version; make it again from its photos")
+        if not _fit(values):
+            raise MediaError(f"{path}: not an identity made by mien; make it again from its photos")
         values["texture"] /= 65535
         values["trust"] /= 255
         return cls(IdentityData(**values))
@@ -131,6 +142,13 @@ def _fused(found: Sequence[tuple[Image, Face]], zoo: Zoo, options: SwapOptions) 
         mesh=best.mesh,
         shape=np.average(shapes, axis=0, weights=weights).astype(np.float32),
     )
+
+
+def _fit(values: dict[str, FloatArray]) -> bool:
+    """Whether arrays have the shapes that `IdentityData` tells."""
+    side = values["trust"].shape[:1]
+    shapes = {"texture": (*side, *side, 3), "trust": (*side, *side), "mesh": (POINTS, 3), "shape": (SURFACE, 3)}
+    return values["embedding"].ndim == 1 and all(values[name].shape == shape for name, shape in shapes.items())
 
 
 def _known(values: FloatArray | None) -> FloatArray:
