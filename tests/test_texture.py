@@ -138,7 +138,8 @@ def test_the_colour_of_a_cover_never_reaches_what_is_trusted(colour: tuple[float
     assert both.mean() > 0.25 and error(one.rgb, same.rgb)[both].max() < 0.05
     fused, clean = fuse([one]), fuse([same])
     both = (fused.trust > 0.5) & (clean.trust > 0.5) & (maps().inside > 0)
-    assert both.mean() > 0.5 and error(fused.rgb, clean.rgb)[both].max() < 0.05
+    leak = error(fused.rgb, clean.rgb)[both]
+    assert both.mean() > 0.5 and leak.max() < 0.1 and np.percentile(leak, 99) < 0.02
 
 
 def test_a_hidden_side_is_filled_from_the_other() -> None:
@@ -185,7 +186,7 @@ def test_two_photos_show_more_than_one_and_each_its_part() -> None:
     for own, other in (textures, textures[::-1]):
         alone = (own.trust > 0.9) & (other.trust < 0.05) & (fused.trust > 0.9)
         assert alone.sum() > 500
-        assert np.percentile(error(fused.rgb, TRUTH)[alone], 95) < 0.02
+        assert np.percentile(error(fused.rgb, TRUTH)[alone], 95) < 0.04
 
 
 def test_light_of_a_second_photo_is_brought_to_that_of_the_best() -> None:

@@ -69,9 +69,10 @@ def unwrap(image: Image, mesh: FloatArray, masks: Mapping[str, FloatArray], size
     trust *= (x >= 0) & (y >= 0) & (x <= width - 1) & (y <= height - 1)
     trust *= 1 - _hidden(at, points, (height, width), 0.06 * extent * scale)
     trust = np.asarray(cv2.erode(np.asarray(trust, np.float32), np.ones((5, 5), np.uint8)), np.float32)
-    trust = trust * _seen_surface(masks, maps, x / width, y / height)
+    seen = _seen_surface(masks, maps, x / width, y / height)
+    trust = trust * seen
     rgb = np.asarray(np.clip(rgb, 0, 1), np.float32)
-    return _healed(rgb, np.asarray(trust * _plain(to_lab(rgb), trust, maps), np.float32), maps)
+    return _healed(rgb, np.asarray(trust * _plain(to_lab(rgb), trust, maps), np.float32), seen, maps)
 
 
 def surface(masks: Mapping[str, FloatArray], beard: FloatArray, feature: FloatArray, doubt: float = 0.65) -> FloatArray:
@@ -175,7 +176,7 @@ def _plain(lab: FloatArray, trust: FloatArray, maps: Atlas) -> FloatArray:
     return np.asarray(1 - maps.skin * maps.rim * (1 - plain), np.float32)
 
 
-def _healed(rgb: FloatArray, trust: FloatArray, maps: Atlas) -> Texture:
+def _healed(rgb: FloatArray, trust: FloatArray, seen: FloatArray, maps: Atlas) -> Texture:
     """Fill narrow gaps (a strand of hair, the rim of glasses) and all that is not seen with the skin around.
 
     What is not trusted must not leak into its neighbours when scales are mixed later.
@@ -188,10 +189,9 @@ def _healed(rgb: FloatArray, trust: FloatArray, maps: Atlas) -> Texture:
     near = np.asarray(cv2.GaussianBlur(sure, (0, 0), 0.5 * GAP * size), np.float32)[..., None]
     skin = smooth(rgb, sure, 0.06 * size)
     skin = skin + np.clip(4 * near, 0, 1) * (smooth(rgb, sure, 0.5 * GAP * size) - skin)
-    # Eyes, lips and nostrils cannot be made of skin.
-    kept = np.maximum(
-        np.clip((trust - 0.2) / 0.4, 0, 1), cv2.erode(maps.inside, np.ones((7, 7), np.uint8)) * (1 - maps.skin)
-    )
+    # Eyes, lips and nostrils cannot be made of skin; but what is in front of them is not theirs.
+    features = cv2.erode(maps.inside, np.ones((7, 7), np.uint8)) * (1 - maps.skin) * seen
+    kept = np.maximum(np.clip((trust - 0.2) / 0.4, 0, 1), features)
     skin = skin + kept[..., None] * (rgb - skin)
     return Texture(np.asarray(skin, np.float32), np.maximum(trust, MIRROR * gap * maps.skin))
 
