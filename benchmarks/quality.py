@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from skimage.metrics import structural_similarity
 
 import mien
 from mien.errors import NoFaceError
@@ -157,6 +156,8 @@ def strangers(judge: Judge, count: int, seed: int) -> dict[str, object]:
 
 def same_person(judge: Judge) -> dict[str, object]:
     """Neutral on smiling and back, against the untouched target."""
+    from skimage.metrics import structural_similarity  # the rest works without scikit-image
+
     psnr, ssim = [], []
     for neutral in sorted((judge.data / "london").glob("*_neutral.jpg")):
         smiling = neutral.with_name(neutral.name.replace("neutral", "smiling"))
