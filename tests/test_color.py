@@ -69,6 +69,15 @@ def test_smoothing_is_defined_where_no_weight_is_near(sigma: float) -> None:
     assert np.isfinite(smooth(values, np.zeros_like(weight), sigma)).all()
 
 
+def test_a_gap_takes_its_values_from_the_nearer_side() -> None:
+    values, weight = np.zeros((64, 200, 1), np.float32), np.zeros((64, 200), np.float32)
+    weight[:, :20] = weight[:, -20:] = 1
+    values[:, 100:] = 1
+    line = smooth(values, weight, 8.0)[32, :, 0]
+    assert (np.diff(line) > -1e-4).all()
+    assert line[55] < 0.2 and line[145] > 0.8  # more than 4 sigma into the gap
+
+
 def test_smoothing_flattens_more_the_wider_it_is() -> None:
     noise = np.random.default_rng(2).normal(0, 1, (SIDE, SIDE, 1)).astype(np.float32)
     spread = [float(smooth(noise, ones(), sigma).std()) for sigma in (1.0, 4.0, 16.0)]

@@ -77,6 +77,24 @@ def test_bytes_and_floats_and_sizes_agree() -> None:
     assert np.percentile(error(large.rgb, TRUTH)[sure], 99) < 0.01
 
 
+@pytest.mark.parametrize("width", [200, 330, 740])
+def test_a_mark_lies_on_its_texels_whatever_the_photos_size(width: float) -> None:
+    place = np.array([0.35, 0.6], np.float32)
+
+    def dotted(uv: FloatArray) -> FloatArray:
+        away = np.linalg.norm(uv - place, axis=-1, keepdims=True)
+        return np.asarray(heads.gradient(uv) * np.clip(30 * away - 0.5, 0.3, 1), np.float32)
+
+    side = 2 * round(0.75 * width)
+    mesh = heads.mesh(width, (side / 2 + 1.3, side / 2 - 2.6))
+    found = unwrap(heads.picture(mesh, side, side, dotted), mesh, {}, SIZE).rgb
+    weight = np.clip(0.97 - (found / TRUTH).mean(2), 0, 1)
+    weight[np.linalg.norm(heads.uv_grid(SIZE) - place, axis=2) > 0.08] = 0
+    rows, columns = np.indices((SIZE, SIZE))
+    centre = [float((v * weight).sum() / weight.sum()) for v in (columns, rows)]
+    np.testing.assert_allclose(centre, place * (SIZE - 1), atol=0.1)
+
+
 @pytest.mark.parametrize("yaw", [30.0, -50.0])
 def test_what_faces_away_is_not_trusted(yaw: float) -> None:
     mesh = head(yaw)

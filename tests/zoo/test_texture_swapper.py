@@ -269,6 +269,14 @@ def test_a_face_cut_by_the_frames_edge(spotted: IdentityData, part: tuple[slice,
     assert psnr(patch.rgb, shot(mesh, marked)[part], np.asarray(at, np.float32)) > 25
 
 
+def test_the_source_shows_up_to_the_frames_edge(spotted: IdentityData) -> None:
+    mesh = head()
+    row, column = spot_on(mesh)
+    crop = np.ascontiguousarray(shot(mesh)[:, : column + 1])
+    after = pasted(crop, swap(crop, heads.face(mesh, OTHER, STILL), spotted))
+    assert after[row - 2 : row + 3, -2:].mean() < 0.65 * crop[row - 2 : row + 3, -2:].mean()
+
+
 @pytest.mark.parametrize("who", [ME, OTHER], ids=["one person", "strangers"])
 @pytest.mark.parametrize("width", [20.0, 900.0])
 def test_tiny_and_large_faces(plain: IdentityData, width: float, who: FloatArray) -> None:
