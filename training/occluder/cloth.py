@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from mien.mesh import OVAL
-from mien.types import FloatArray
 from training.occluder.canvas import Layer, blur, curve, filled, lit, noise, rounded, smooth, stroked, tile
-from training.occluder.crops import SIZE
+from training.occluder.crops import SIZE, Array
 from training.occluder.textures import Textures
 
 Rng = np.random.Generator
@@ -16,7 +15,7 @@ LOWER = OVAL[8:29]
 PLAIN = ((0.55, 0.75, 0.85), (0.93, 0.94, 0.95), (0.06, 0.06, 0.07), (0.35, 0.4, 0.5), (0.85, 0.7, 0.72))
 
 
-def fabric(rng: Rng, textures: Textures, plain: float = 0.5) -> FloatArray:
+def fabric(rng: Rng, textures: Textures, plain: float = 0.5) -> Array:
     """SIZE×SIZE×3 of cloth."""
     if rng.random() < plain:
         base = np.array(PLAIN[rng.integers(len(PLAIN))]) if rng.random() < 0.6 else rng.uniform(0, 1, 3)
@@ -32,14 +31,14 @@ def fabric(rng: Rng, textures: Textures, plain: float = 0.5) -> FloatArray:
     return np.asarray(field, np.float32)
 
 
-def folded(rng: Rng, field: FloatArray, alpha: FloatArray, depth: float, flat: float) -> FloatArray:
+def folded(rng: Rng, field: Array, alpha: Array, depth: float, flat: float) -> Array:
     """Cloth with round edges and soft folds; `flat` > 1 makes the folds run across."""
     folds = noise(rng, rng.uniform(5, 16), flat) * rng.uniform(0.03, 0.16)
     shade = lit(rounded(alpha, 14), rng, depth) + folds
     return np.clip(field * shade[..., None], 0, 1).astype(np.float32)
 
 
-def face_mask(rng: Rng, mesh: FloatArray, textures: Textures) -> list[Layer]:
+def face_mask(rng: Rng, mesh: Array, textures: Textures) -> list[Layer]:
     """A medical or cloth mask over mouth and nose, or slipped to the chin or below the nose."""
     points = mesh[:, :2]
     lower = points[list(LOWER)]
@@ -80,7 +79,7 @@ def face_mask(rng: Rng, mesh: FloatArray, textures: Textures) -> list[Layer]:
     return [Layer(np.clip(rgb, 0, 1).astype(np.float32), both, None, rng.uniform(0, 0.4), rng.uniform(1, 4))]
 
 
-def scarf(rng: Rng, mesh: FloatArray, textures: Textures) -> list[Layer]:
+def scarf(rng: Rng, mesh: Array, textures: Textures) -> list[Layer]:
     """Cloth from below, up to somewhere between chin and eyes."""
     points = mesh[:, :2]
     level = points[152] + (points[6] - points[152]) * rng.uniform(-0.05, 0.85)
@@ -94,7 +93,7 @@ def scarf(rng: Rng, mesh: FloatArray, textures: Textures) -> list[Layer]:
     return [Layer(rgb, alpha, None, rng.uniform(0.1, 0.5), rng.uniform(2, 6))]
 
 
-def hat(rng: Rng, mesh: FloatArray, textures: Textures) -> list[Layer]:
+def hat(rng: Rng, mesh: Array, textures: Textures) -> list[Layer]:
     """A brim, cap, headband, bandana or fringe of cloth over the forehead."""
     points = mesh[:, :2]
     brow = points[9] + (points[10] - points[9]) * rng.uniform(0.15, 1.0)
@@ -115,7 +114,7 @@ def hat(rng: Rng, mesh: FloatArray, textures: Textures) -> list[Layer]:
     return [Layer(np.clip(rgb, 0, 1).astype(np.float32), alpha, None, *shadow)]
 
 
-def hood(rng: Rng, mesh: FloatArray, textures: Textures) -> list[Layer]:
+def hood(rng: Rng, mesh: Array, textures: Textures) -> list[Layer]:
     """A hood, headscarf, veil or balaclava: cloth with a hole for the face or for the eyes alone."""
     points = mesh[:, :2]
     outline = points[list(OVAL)]

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import cv2
 import numpy as np
+import numpy.typing as npt
 
 from mien.faces import FaceFinder
 from mien.geometry import scale_of, transform, warp
 from mien.options import AnalyzeOptions
-from mien.types import ByteArray, FloatArray
 from mien.zoo.maskers.occluder import MARGIN, SIZE, crop_matrix
 from mien.zoo.registry import Zoo
 
+Array: TypeAlias = npt.NDArray[Any]
+"""Pixels, masks and points; what is in them is said where they are."""
+__all__ = ["MARGIN", "MASKS", "SIZE", "STORED", "Array", "Crops", "crop_matrix", "load_or_make"]
 STORED = 200
 """Side of a stored crop: as fine as the network's, with room to shift and turn it."""
 MASKS = 100
@@ -27,11 +30,11 @@ class Crops:
     """Stored crops of many photos."""
 
     names: tuple[str, ...]
-    images: ByteArray
+    images: Array
     """N×200×200×3 RGB."""
-    meshes: FloatArray
+    meshes: Array
     """N×478×3, pixels of the crop; z on the same scale, smaller = nearer."""
-    masks: ByteArray
+    masks: Array
     """N×100×100×3 skin, clothes, hair, 0–255."""
 
     def save(self, path: Path) -> None:
@@ -45,7 +48,7 @@ class Crops:
             return cls(tuple(data["names"].tolist()), data["images"], data["meshes"], data["masks"])
 
 
-def crop_of(photo: ByteArray, mesh: FloatArray, masker: Any) -> tuple[ByteArray, FloatArray, ByteArray]:
+def crop_of(photo: Array, mesh: Array, masker: Any) -> tuple[Array, Array, Array]:
     """Stored crop, mesh and masks of one face in an RGB photo."""
     margin = MARGIN * STORED / SIZE
     matrix = crop_matrix(mesh, STORED, margin)
@@ -56,7 +59,7 @@ def crop_of(photo: ByteArray, mesh: FloatArray, masker: Any) -> tuple[ByteArray,
     return image, points, (masks * 255 + 0.5).astype(np.uint8)
 
 
-def photos(folder: Path) -> Iterator[tuple[str, ByteArray]]:
+def photos(folder: Path) -> Iterator[tuple[str, Array]]:
     """Name and RGB pixels of each photo of a folder, in order of name."""
     for path in sorted(p for p in folder.iterdir() if p.suffix.lower() in (".jpg", ".jpeg", ".png")):
         pixels = cv2.imread(str(path))
@@ -64,7 +67,7 @@ def photos(folder: Path) -> Iterator[tuple[str, ByteArray]]:
             yield path.stem, np.ascontiguousarray(pixels[:, :, ::-1])
 
 
-def found(folder: Path, zoo: Zoo) -> Iterator[tuple[str, ByteArray, FloatArray]]:
+def found(folder: Path, zoo: Zoo) -> Iterator[tuple[str, Array, Array]]:
     """Name, pixels and mesh of the largest face of each photo that has one."""
     finder = FaceFinder(zoo, AnalyzeOptions())
     for name, photo in photos(folder):
@@ -73,7 +76,7 @@ def found(folder: Path, zoo: Zoo) -> Iterator[tuple[str, ByteArray, FloatArray]]
             yield name, photo, max(faces, key=lambda face: float(np.ptp(face.mesh[:, 0]))).mesh
 
 
-def collect(faces: Iterable[tuple[str, ByteArray, FloatArray]], masker: Any) -> Crops:
+def collect(faces: Iterable[tuple[str, Array, Array]], masker: Any) -> Crops:
     """Crop every face."""
     names, parts = [], []
     for name, photo, mesh in faces:

@@ -9,17 +9,16 @@ import cv2
 import numpy as np
 
 from mien.mesh import SURFACE, topology
-from mien.types import ByteArray, FloatArray
 from training.occluder import cloth, glasses, hair, hands, labels, light, things
 from training.occluder.canvas import Layer, blur
-from training.occluder.crops import MASKS, SIZE, STORED, Crops
+from training.occluder.crops import MASKS, SIZE, STORED, Array, Crops
 from training.occluder.textures import Textures, cut
 
 Rng = np.random.Generator
-Maker = Callable[[Rng, FloatArray, Textures], list[Layer]]
+Maker = Callable[[Rng, Array, Textures], list[Layer]]
 MAKERS: tuple[tuple[float, str, Maker | None], ...] = (
-    (0.30, "glasses", glasses.glasses),
-    (0.16, "hand", None),
+    (0.28, "glasses", glasses.glasses),
+    (0.21, "hand", None),
     (0.08, "mask", cloth.face_mask),
     (0.04, "scarf", cloth.scarf),
     (0.06, "hat", cloth.hat),
@@ -45,16 +44,16 @@ HELD_OUT = 20
 class Sample:
     """One training example."""
 
-    image: ByteArray
+    image: Array
     """SIZE×SIZE×3 RGB."""
-    label: FloatArray
+    label: Array
     """SIZE×SIZE, 0–1."""
-    weight: FloatArray
+    weight: Array
     """SIZE×SIZE."""
     kind: str
 
 
-def mirror_points() -> np.ndarray:
+def mirror_points() -> Array:
     """(478,) index of each point's mirror image."""
     irises = [473, 474, 475, 476, 477, 468, 469, 470, 471, 472]
     return np.concatenate([topology().mirror, irises])
@@ -63,9 +62,7 @@ def mirror_points() -> np.ndarray:
 class Composer:
     """Makes samples from stored crops; deterministic for a seed."""
 
-    def __init__(
-        self, crops: Crops, held_out: bool, relabelled: dict[str, tuple[ByteArray, ByteArray]] | None = None
-    ) -> None:
+    def __init__(self, crops: Crops, held_out: bool, relabelled: dict[str, tuple[Array, Array]] | None = None) -> None:
         relabelled = relabelled or {}
         lists = labels.known()
         real = lists["glasses"] | lists["sunglasses"] | lists["others"]
@@ -95,9 +92,9 @@ class Composer:
         real = kind is None and self._real and rng.random() < REAL
         index = int(rng.choice(self._real if real else self._clean))
         image, mesh, label, weight = self._base(rng, index)
-        if rng.random() < 0.3:
+        if rng.random() < 0.25:
             image = light.make_up(rng, image, mesh)
-        if rng.random() < 0.2:
+        if rng.random() < 0.12:
             image = light.shadows(rng, image)
         chosen = self._choose(rng, kind, bool(real))
         layers = [layer for name in chosen for layer in self._layers(rng, name, image, mesh)]
@@ -108,11 +105,11 @@ class Composer:
             near = (weight > 0) | (cover > 0.02)
             own = np.where(cover > 0.02, layer.weight, weight)
             weight = np.where(near & (self._grown > 0), np.maximum(weight, own), weight)
-        if rng.random() < 0.25:
+        if rng.random() < 0.14:
             image = light.shadows(rng, image)
-        if rng.random() < 0.25:
+        if rng.random() < 0.14:
             image = light.shine(rng, image)
-        image = light.colours(rng, image) if rng.random() < 0.8 else image
+        image = light.colours(rng, image) if rng.random() < 0.65 else image
         return Sample(
             light.degrade(rng, image), label.astype(np.float32), weight.astype(np.float32), "+".join(chosen) or "none"
         )
@@ -123,11 +120,11 @@ class Composer:
         count = rng.choice(3, p=[0.8, 0.2, 0.0] if real else [0.16, 0.64, 0.2])
         return [MAKERS[i][1] for i in rng.choice(len(MAKERS), count, replace=False, p=self._shares)]
 
-    def _layers(self, rng: Rng, name: str, image: FloatArray, mesh: FloatArray) -> list[Layer]:
+    def _layers(self, rng: Rng, name: str, image: Array, mesh: Array) -> list[Layer]:
         maker = next(make for _, known, make in MAKERS if known == name)
         return hands.hand(rng, image, mesh, self.textures) if maker is None else maker(rng, mesh, self.textures)
 
-    def _base(self, rng: Rng, index: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    def _base(self, rng: Rng, index: int) -> tuple[Array, Array, Array, Array]:
         """Image, mesh, label and weight of a photo, slightly turned, zoomed, shifted, perhaps mirrored."""
         turn, zoom = np.radians(rng.normal(0, 6)), rng.uniform(0.88, 1.1)
         cos, sin = zoom * np.cos(turn), zoom * np.sin(turn)
@@ -155,7 +152,7 @@ class Composer:
         return image.astype(np.float32) / 255, mesh, label, weight
 
     @staticmethod
-    def _silhouette(mesh: FloatArray) -> ByteArray:
+    def _silhouette(mesh: Array) -> Array:
         points = cv2.convexHull(np.round(mesh[:SURFACE, :2]).astype(np.int32))
         mask = np.zeros((SIZE, SIZE), np.uint8)
         cv2.fillConvexPoly(mask, points, 1)
@@ -163,9 +160,9 @@ class Composer:
         return cv2.dilate(mask, np.ones((grow, grow), np.uint8))
 
 
-def _in_front(image: FloatArray, layer: Layer) -> FloatArray:
+def _in_front(image: Array, layer: Layer) -> Array:
     if layer.shadow > 0:
-        offset = np.float32([[1, 0, layer.lift * 0.4], [0, 1, layer.lift]])
+        offset = np.array([[1, 0, layer.lift * 0.4], [0, 1, layer.lift]], np.float32)
         dark = cv2.warpAffine(blur(layer.alpha, layer.lift), offset, (SIZE, SIZE), borderMode=cv2.BORDER_REPLICATE)
         image = image * (1 - layer.shadow * dark[..., None])
     alpha = layer.alpha[..., None]

@@ -15,21 +15,20 @@ import numpy as np
 
 from mien.mesh import SURFACE
 from mien.runtime.session import Session
-from mien.types import ByteArray, FloatArray
 from mien.zoo.tensors import to_nchw
-from training.occluder.crops import SIZE, STORED, load_or_make
+from training.occluder.crops import SIZE, STORED, Array, load_or_make
 from training.occluder.dataset import MAKERS, Composer
 
 HALF = (0.5, 0.5, 0.5)
 log = logging.getLogger("occluder")
 
 
-def predict(session: Session, image: ByteArray) -> FloatArray:
+def predict(session: Session, image: Array) -> Array:
     """SIZE×SIZE probabilities of one crop."""
     return np.asarray(session(to_nchw(image[None], HALF, HALF))[0][0, 0], np.float32)
 
 
-def iou(said: FloatArray, label: FloatArray, weight: FloatArray) -> tuple[float, float]:
+def iou(said: Array, label: Array, weight: Array) -> tuple[float, float]:
     """Pixels in common and in either, where the label is known."""
     known = weight > 0.2
     a, b = (said > 0.5) & known, (label > 0.5) & known
@@ -55,7 +54,7 @@ def composites(session: Session, composer: Composer, count: int) -> None:
     log.info("none         false alarms %.3f %% of the pixels", 100 * wrong / free)
 
 
-def face_only(mesh: FloatArray, top: float) -> ByteArray:
+def face_only(mesh: Array, top: float) -> Array:
     """SIZE×SIZE 0/1 inside the mesh's hull, below `top` (0 the brows' height … 1 the top of the mesh)."""
     points = mesh[:SURFACE, :2]
     mask = np.zeros((SIZE, SIZE), np.uint8)
@@ -71,7 +70,7 @@ def plain_faces(session: Session, folder: Path, cache: Path) -> None:
     rates = []
     for image, mesh in zip(crops.images, crops.meshes, strict=True):
         said = predict(session, image[edge : edge + SIZE, edge : edge + SIZE])
-        inside = face_only(mesh - np.float32([edge, edge, 0]), 0.4) > 0
+        inside = face_only(mesh - np.array([edge, edge, 0], np.float32), 0.4) > 0
         rates.append(float((said[inside] > 0.5).mean()))
     worst = sorted(zip(rates, crops.names, strict=True), reverse=True)[:8]
     log.info("plain faces  false alarms %.3f %% of the pixels, median %.3f %%, worst: %s",

@@ -6,7 +6,6 @@ usage: python -m training.occluder.export CHECKPOINT FILE
 from __future__ import annotations
 
 import argparse
-import io
 import warnings
 from pathlib import Path
 
@@ -52,15 +51,14 @@ def store_float16(model: onnx.ModelProto) -> None:
 
 def export(net: Occluder, path: Path) -> None:
     """Write the ONNX file."""
-    memory = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            Whole(net).eval(), (torch.zeros(1, 3, SIZE, SIZE),), memory,
+            Whole(net).eval(), (torch.zeros(1, 3, SIZE, SIZE),), path,
             input_names=["crops"], output_names=["covered"], opset_version=17, dynamo=False,
             dynamic_axes={"crops": {0: "batch"}, "covered": {0: "batch"}},
         )  # fmt: skip
-    model = onnx.load_from_string(memory.getvalue())
+    model = onnx.load(path)
     store_float16(model)
     del model.graph.value_info[:]
     model.producer_name, model.doc_string = "mien", "Pixels of a face crop that something covers. Apache-2.0."

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mien.mesh import EYES, SURFACE, topology
-from mien.types import FloatArray
 from training.occluder.canvas import Layer, blur, filled, noise, stroked, tile
-from training.occluder.crops import SIZE
+from training.occluder.crops import SIZE, Array
 from training.occluder.textures import Textures
 
 Rng = np.random.Generator
@@ -21,23 +20,23 @@ COUNT = 56
 class Head:
     """Similarity from the canonical head (cm; x right, y down, z away) to the crop."""
 
-    linear: FloatArray
+    linear: Array
     """(3, 3) rotation times scale."""
-    shift: FloatArray
+    shift: Array
     scale: float
     """Pixels per cm."""
 
-    def __call__(self, points: FloatArray) -> FloatArray:
+    def __call__(self, points: Array) -> Array:
         """(N, 3) cm → (N, 2) crop pixels."""
         return (points @ self.linear.T + self.shift)[:, :2].astype(np.float32)
 
 
-def canonical() -> FloatArray:
+def canonical() -> Array:
     """(468, 3) vertices in the axes of a photo."""
-    return topology().vertices * np.float32([1, -1, -1])
+    return topology().vertices * np.array([1, -1, -1], np.float32)
 
 
-def head_of(mesh: FloatArray) -> Head:
+def head_of(mesh: Array) -> Head:
     """Least-squares fit (Umeyama 1991) to a (≥468, 3) mesh."""
     a, b = canonical().astype(np.float64), mesh[:SURFACE].astype(np.float64)
     u, v = a - a.mean(0), b - b.mean(0)
@@ -88,7 +87,7 @@ def _frame(rng: Rng) -> Frame:
     )  # fmt: skip
 
 
-def _rim(frame: Frame, side: int, grow: float) -> FloatArray:
+def _rim(frame: Frame, side: int, grow: float) -> Array:
     """(COUNT, 2) outline around one lens' centre; `grow` 1 is outside of the frame, 0 its inside."""
     turn = np.linspace(0, 2 * np.pi, COUNT, endpoint=False)
     cos, sin = np.cos(turn), np.sin(turn)
@@ -99,17 +98,17 @@ def _rim(frame: Frame, side: int, grow: float) -> FloatArray:
     y = y * (frame.height / 2 + thick)
     y = y + frame.height * frame.drop * np.clip(low, 0, 1) * (0.5 + 0.5 * out)
     y = y - frame.height * frame.lift * np.clip(-low, 0, 1) * np.clip(out, 0, 1) ** 2
-    return np.c_[x, y]
+    return np.stack([x, y], 1)
 
 
-def _place(head: Head, flat: FloatArray, centre: FloatArray, wrap: float, tilt: float) -> FloatArray:
+def _place(head: Head, flat: Array, centre: Array, wrap: float, tilt: float) -> Array:
     """Project points that lie flat around a centre, bent around the head by `wrap` (1/cm)."""
     x, y = centre[0] + flat[:, 0], centre[1] + flat[:, 1] + tilt * (centre[0] + flat[:, 0])
     z = centre[2] + wrap * np.maximum(np.abs(x) - 2.0, 0) ** 2 + 0.08 * flat[:, 1]
     return head(np.c_[x, y, z])
 
 
-def _colour(rng: Rng, textures: Textures) -> FloatArray:
+def _colour(rng: Rng, textures: Textures) -> Array:
     """SIZE×SIZE×3 of the frame's material."""
     kind = rng.choice(["dark", "metal", "tortoise", "colour", "clear", "cloth"], p=[0.4, 0.24, 0.12, 0.14, 0.05, 0.05])
     if kind == "dark":
@@ -120,21 +119,22 @@ def _colour(rng: Rng, textures: Textures) -> FloatArray:
         base = rng.uniform(0.6, 0.95, 3)
     else:
         base = rng.uniform(0, 1, 3)
-    shade = np.ones((SIZE, SIZE), np.float32) * 1.0
+    shade: Array = np.ones((SIZE, SIZE), np.float32)
     if kind == "metal":
         shade = 0.85 + 0.35 * noise(rng, 10)
     elif kind == "tortoise":
         mix = np.clip(0.5 + 0.6 * noise(rng, 5), 0, 1)[..., None]
-        return np.asarray(mix * np.float32([0.45, 0.25, 0.1]) + (1 - mix) * np.float32([0.1, 0.05, 0.03]), np.float32)
+        return np.asarray(
+            mix * np.array([0.45, 0.25, 0.1], np.float32) + (1 - mix) * np.array([0.1, 0.05, 0.03], np.float32),
+            np.float32,
+        )
     elif kind == "cloth":
         return tile(textures.pick(rng, "cloth"), rng, rng.uniform(0.6, 2))
     gloss = rng.uniform(0, 0.25) * np.clip(noise(rng, 14), 0, 2)
     return np.clip(base * shade[..., None] + gloss[..., None], 0, 1).astype(np.float32)
 
 
-def _bridge(
-    rng: Rng, head: Head, frame: Frame, centres: list[FloatArray], wrap: float, tilt: float
-) -> list[FloatArray]:
+def _bridge(rng: Rng, head: Head, frame: Frame, centres: list[Array], wrap: float, tilt: float) -> list[Array]:
     heights = [-0.18] if rng.random() < 0.8 else [-0.1, -0.42]
     lines = []
     for part in heights:
@@ -146,20 +146,20 @@ def _bridge(
     return lines
 
 
-def _temples(head: Head, frame: Frame, centres: list[FloatArray], wrap: float, tilt: float) -> list[FloatArray]:
+def _temples(head: Head, frame: Frame, centres: list[Array], wrap: float, tilt: float) -> list[Array]:
     lines = []
     for side, centre in zip((-1, 1), centres, strict=True):
         if side * head.linear[2, 0] / head.scale > 0.22:
             continue  # on the far side of the head
         hinge = np.array([[side * frame.width / 2 * 1.02, -0.28 * frame.height]])
         start = _place(head, hinge, centre, wrap, tilt)[0]
-        ear = head(np.float32([[side * 7.6, centre[1] - 0.25 * frame.height, 5.5]]))[0]
-        corner = head(np.float32([[side * 7.5, centre[1] - 0.28 * frame.height, centre[2] + 1.5]]))[0]
+        ear = head(np.array([[side * 7.6, centre[1] - 0.25 * frame.height, 5.5]], np.float32))[0]
+        corner = head(np.array([[side * 7.5, centre[1] - 0.28 * frame.height, centre[2] + 1.5]], np.float32))[0]
         lines.append(np.stack([start, corner, ear]))
     return lines
 
 
-def _reflections(rng: Rng, lens: FloatArray, textures: Textures, head: Head) -> Layer | None:
+def _reflections(rng: Rng, lens: Array, textures: Textures, head: Head) -> Layer | None:
     """A window, the sky or a screen mirrored in clear glass."""
     if rng.random() < 0.6:
         return None
@@ -178,7 +178,7 @@ def _reflections(rng: Rng, lens: FloatArray, textures: Textures, head: Head) -> 
     return Layer(rgb, alpha, cover=np.clip((alpha - 0.35) / 0.3, 0, 1))
 
 
-def _lens(rng: Rng, lens: FloatArray, textures: Textures, head: Head, dark: bool) -> list[Layer]:
+def _lens(rng: Rng, lens: Array, textures: Textures, head: Head, dark: bool) -> list[Layer]:
     rows = np.mgrid[:SIZE, :SIZE][0].astype(np.float32)
     inside = np.flatnonzero(lens.max(1) > 0.5)
     top, bottom = (inside[0], inside[-1]) if len(inside) else (0, SIZE)
@@ -210,7 +210,7 @@ def _lens(rng: Rng, lens: FloatArray, textures: Textures, head: Head, dark: bool
     return layers
 
 
-def glasses(rng: Rng, mesh: FloatArray, textures: Textures) -> list[Layer]:
+def glasses(rng: Rng, mesh: Array, textures: Textures) -> list[Layer]:
     """Layers of one pair of glasses on a (≥468, 3) mesh, back to front."""
     head, frame, points = head_of(mesh), _frame(rng), canonical()
     eyes = [points[list(eye)].mean(0) for eye in EYES]

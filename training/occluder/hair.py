@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from mien.types import FloatArray
 from training.occluder.canvas import Layer, curve, filled, noise, strands, tile
-from training.occluder.crops import SIZE
+from training.occluder.crops import SIZE, Array
 from training.occluder.textures import Textures
 
 Rng = np.random.Generator
 
 
-def _lock(rng: Rng, root: FloatArray, end: FloatArray, width: float, count: int, wave: float) -> list[FloatArray]:
+def _lock(rng: Rng, root: Array, end: Array, width: float, count: int, wave: float) -> list[Array]:
     """Lines that run together from root to end and narrow towards it."""
     along = end - root
     across = np.array([-along[1], along[0]]) / max(np.linalg.norm(along), 1)
@@ -35,7 +34,7 @@ def _lock(rng: Rng, root: FloatArray, end: FloatArray, width: float, count: int,
     return lines
 
 
-def _colour(rng: Rng, textures: Textures, shade: FloatArray) -> FloatArray:
+def _colour(rng: Rng, textures: Textures, shade: Array) -> Array:
     field = tile(textures.pick(rng, "hair"), rng, rng.uniform(0.7, 1.6))
     if rng.random() < 0.15:
         field = field.mean((0, 1)) * np.ones_like(field) * rng.uniform(0.8, 1.6, 3)
@@ -43,20 +42,20 @@ def _colour(rng: Rng, textures: Textures, shade: FloatArray) -> FloatArray:
     return np.clip(field * light[..., None], 0, 1).astype(np.float32)
 
 
-def _layer(rng: Rng, textures: Textures, lines: list[FloatArray], thick: tuple[float, float], weight: float) -> Layer:
+def _layer(rng: Rng, textures: Textures, lines: list[Array], thick: tuple[float, float], weight: float) -> Layer:
     widths = rng.uniform(*thick, len(lines)).tolist()
     alpha, shade = strands(lines, widths, rng.uniform(0, 1, len(lines)).tolist())
     alpha = alpha * rng.uniform(0.8, 1.0)
     return Layer(_colour(rng, textures, shade), alpha, None, rng.uniform(0, 0.35), rng.uniform(1, 4), weight)
 
 
-def fringe(rng: Rng, mesh: FloatArray, textures: Textures) -> list[Layer]:
+def fringe(rng: Rng, mesh: Array, textures: Textures) -> list[Layer]:
     """Hair that falls from above over the forehead, sometimes over an eye or cheek."""
     points = mesh[:, :2]
     span, high = np.ptp(points[:, 0]), np.ptp(points[:, 1])
     part = rng.uniform(-0.6, 0.6)
     full, long = rng.random() < 0.45, rng.uniform(0.05, 0.4) if rng.random() < 0.75 else rng.uniform(0.4, 0.9)
-    lines: list[FloatArray] = []
+    lines: list[Array] = []
     for x in np.linspace(-0.52, 0.52, 14) if full else rng.uniform(-0.55, 0.55, int(rng.integers(1, 8))):
         root = points[10] + np.array([(x * 0.7 + part * 0.3) * span, -rng.uniform(0.05, 0.35) * high])
         end = points[10] + np.array([(x + 0.15 * np.sign(x - part)) * span, long * high * rng.uniform(0.75, 1.1)])
@@ -67,11 +66,11 @@ def fringe(rng: Rng, mesh: FloatArray, textures: Textures) -> list[Layer]:
     return [_layer(rng, textures, lines, (0.4, 1.3), 1.6)]
 
 
-def sides(rng: Rng, mesh: FloatArray, textures: Textures) -> list[Layer]:
+def sides(rng: Rng, mesh: Array, textures: Textures) -> list[Layer]:
     """Long hair that hangs over one or both sides of the face."""
     points = mesh[:, :2]
     span, high = np.ptp(points[:, 0]), np.ptp(points[:, 1])
-    lines: list[FloatArray] = []
+    lines: list[Array] = []
     for edge, inward in ((points[234], 1), (points[454], -1)):
         if rng.random() < 0.35:
             continue
@@ -88,11 +87,11 @@ def sides(rng: Rng, mesh: FloatArray, textures: Textures) -> list[Layer]:
     return [_layer(rng, textures, lines, (0.4, 1.4), 1.3)] if lines else fringe(rng, mesh, textures)
 
 
-def strays(rng: Rng, mesh: FloatArray, textures: Textures) -> list[Layer]:
+def strays(rng: Rng, mesh: Array, textures: Textures) -> list[Layer]:
     """Single hairs and thin wisps that cross the face."""
     points = mesh[:, :2]
     span, high = np.ptp(points[:, 0]), np.ptp(points[:, 1])
-    lines: list[FloatArray] = []
+    lines: list[Array] = []
     for _ in range(int(rng.integers(1, 7))):
         root = points[10] + np.array([rng.uniform(-0.6, 0.6) * span, -rng.uniform(0, 0.3) * high])
         end = points[10] + np.array([rng.uniform(-0.6, 0.6) * span, rng.uniform(0.2, 1.0) * high])
@@ -100,7 +99,7 @@ def strays(rng: Rng, mesh: FloatArray, textures: Textures) -> list[Layer]:
     return [_layer(rng, textures, lines, (0.25, 0.7), 2.0)]
 
 
-def braid(rng: Rng, mesh: FloatArray, textures: Textures) -> list[Layer]:
+def braid(rng: Rng, mesh: Array, textures: Textures) -> list[Layer]:
     """Thick dreadlocks or a plait across the face."""
     points = mesh[:, :2]
     span, high = np.ptp(points[:, 0]), np.ptp(points[:, 1])

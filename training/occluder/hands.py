@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mien.types import FloatArray
 from training.occluder.canvas import Layer, blur, capsule, filled, lit, noise, rounded, smooth, stroked, tile
-from training.occluder.crops import SIZE
+from training.occluder.crops import SIZE, Array
 from training.occluder.textures import Textures
 
 Rng = np.random.Generator
@@ -14,11 +13,11 @@ TARGETS = (13, 152, 50, 280, 10, 1, 61, 291, 172, 397, 33, 263, 9, 127, 356, 17,
 """Mesh points that hands like to touch: mouth, chin, cheeks, forehead, nose, jaws, eyes, temples."""
 
 
-def _ray(angle: float) -> FloatArray:
+def _ray(angle: float) -> Array:
     return np.array([np.cos(angle), np.sin(angle)], np.float32)
 
 
-def skin_field(rng: Rng, image: FloatArray, mesh: FloatArray, textures: Textures) -> FloatArray:
+def skin_field(rng: Rng, image: Array, mesh: Array, textures: Textures) -> Array:
     """SIZE×SIZE×3 skin, mostly of the face's own colour."""
     patch = textures.pick(rng, "skin")
     field = tile(patch, rng, rng.uniform(0.8, 2.0))
@@ -32,8 +31,8 @@ def skin_field(rng: Rng, image: FloatArray, mesh: FloatArray, textures: Textures
 
 
 def _finger(
-    rng: Rng, root: FloatArray, angle: float, length: float, radius: float, bend: float
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+    rng: Rng, root: Array, angle: float, length: float, radius: float, bend: float
+) -> tuple[Array, Array, Array]:
     """Coverage of a finger, its tip and its last direction."""
     parts, at, direction, left = [], root, angle, radius
     for share in (0.42, 0.32, 0.26):
@@ -44,9 +43,7 @@ def _finger(
     return filled(*parts), at, _ray(direction - bend)
 
 
-def _details(
-    rng: Rng, tip: FloatArray, along: FloatArray, radius: float, root: FloatArray, back: bool
-) -> tuple[FloatArray, FloatArray]:
+def _details(rng: Rng, tip: Array, along: Array, radius: float, root: Array, back: bool) -> tuple[Array, Array]:
     """Coverage of the nail and of the knuckle lines."""
     across = np.array([-along[1], along[0]])
     turn = np.linspace(0, 2 * np.pi, 14)[:-1]
@@ -68,7 +65,7 @@ def _details(
     return (filled(nail) if back else np.zeros((SIZE, SIZE), np.float32)), stroked(lines, [0.5] * len(lines))
 
 
-def hand(rng: Rng, image: FloatArray, mesh: FloatArray, textures: Textures) -> list[Layer]:
+def hand(rng: Rng, image: Array, mesh: Array, textures: Textures) -> list[Layer]:
     """A hand that touches or covers part of the face; the order of layers is back to front."""
     size = np.ptp(mesh[:468, :2], axis=0).max() * rng.uniform(0.34, 0.62)
     target = mesh[rng.choice(TARGETS), :2] + rng.normal(0, 6, 2)
@@ -91,8 +88,8 @@ def hand(rng: Rng, image: FloatArray, mesh: FloatArray, textures: Textures) -> l
         size * 0.33,
         size * 0.48,
     )
-    parts: list[tuple[FloatArray, float]] = [(filled(arm, smooth(palm)), size * 0.3)]
-    marks: list[tuple[FloatArray, FloatArray]] = []
+    parts: list[tuple[Array, float]] = [(filled(arm, smooth(palm)), size * 0.3)]
+    marks: list[tuple[Array, Array]] = []
     fingers = sorted(rng.choice(4, rng.choice([1, 2, 3, 4], p=[0.1, 0.12, 0.13, 0.65]), replace=False).tolist())
     bend = rng.normal(0, 0.08)
     for k in fingers:
@@ -127,8 +124,8 @@ def hand(rng: Rng, image: FloatArray, mesh: FloatArray, textures: Textures) -> l
 
 
 def _painted(
-    rng: Rng, field: FloatArray, parts: list[tuple[FloatArray, float]], marks: list[tuple[FloatArray, FloatArray]]
-) -> tuple[FloatArray, FloatArray]:
+    rng: Rng, field: Array, parts: list[tuple[Array, float]], marks: list[tuple[Array, Array]]
+) -> tuple[Array, Array]:
     """Colour and coverage of all parts, each throwing a contact shadow on those beneath."""
     rgb, alpha = field.copy(), np.zeros((SIZE, SIZE), np.float32)
     depth, light = rng.uniform(0.25, 0.7), np.random.default_rng(rng.integers(1 << 31))
@@ -141,7 +138,7 @@ def _painted(
         rgb = rgb * (1 - shape[..., None]) + field * shade * shape[..., None]
         alpha = np.maximum(alpha, shape)
     tone, lines = rng.uniform(0.0, 0.5), rng.uniform(0.05, 0.35)
-    colour = np.float32([1.0, 0.85, 0.82]) if rng.random() < 0.7 else rng.uniform(0, 1, 3).astype(np.float32)
+    colour = np.array([1.0, 0.85, 0.82], np.float32) if rng.random() < 0.7 else rng.uniform(0, 1, 3).astype(np.float32)
     for nail, knuckles in marks:
         rgb = rgb * (1 - lines * knuckles[..., None])
         rgb = rgb * (1 - tone * nail[..., None]) + tone * nail[..., None] * np.clip(colour * (rgb + 0.25), 0, 1)

@@ -8,8 +8,7 @@ import cv2
 import numpy as np
 
 from mien.mesh import BROWS, SURFACE
-from mien.types import ByteArray, FloatArray
-from training.occluder.crops import MASKS, STORED
+from training.occluder.crops import MASKS, STORED, Array
 
 LIST = Path(__file__).with_name("known.txt")
 BORDER = 3
@@ -26,7 +25,7 @@ def known() -> dict[str, frozenset[str]]:
     return {kind: frozenset(listed) for kind, listed in names.items()}
 
 
-def hull(mesh: FloatArray, border: int = BORDER) -> ByteArray:
+def hull(mesh: Array, border: int = BORDER) -> Array:
     """MASKS×MASKS 0/1 of the mesh's silhouette in a stored crop, grown by `border`."""
     points = cv2.convexHull(np.round(mesh[:SURFACE, :2] * (MASKS / STORED)).astype(np.int32))
     mask = np.zeros((MASKS, MASKS), np.uint8)
@@ -34,7 +33,7 @@ def hull(mesh: FloatArray, border: int = BORDER) -> ByteArray:
     return cv2.dilate(mask, np.ones((2 * border + 1, 2 * border + 1), np.uint8)) if border else mask
 
 
-def hair_label(mesh: FloatArray, masks: ByteArray, hat: bool) -> tuple[ByteArray, ByteArray]:
+def hair_label(mesh: Array, masks: Array, hat: bool) -> tuple[Array, Array]:
     """MASKS×MASKS label and weight (0–255) of a photo without occluders other than hair (and a hat).
 
     Hair is what hangs together with the hair above the brows; below the base of the nose it is a beard
@@ -68,9 +67,7 @@ def hair_label(mesh: FloatArray, masks: ByteArray, hat: bool) -> tuple[ByteArray
     return (hair * 255).astype(np.uint8), (weight * 255).astype(np.uint8)
 
 
-def from_prediction(
-    mesh: FloatArray, masks: ByteArray, said: FloatArray, kinds: frozenset[str]
-) -> tuple[ByteArray, ByteArray]:
+def from_prediction(mesh: Array, masks: Array, said: Array, kinds: frozenset[str]) -> tuple[Array, Array]:
     """Label and weight of a photo with real occluders from a first network's probabilities (MASKS×MASKS).
 
     Where the known kinds of occluder may be, its finds count fully and its silence little, since it misses more

@@ -6,14 +6,13 @@ import cv2
 import numpy as np
 
 from mien.mesh import EYES, LIPS
-from mien.types import ByteArray, FloatArray
 from training.occluder.canvas import blur, filled, noise, smooth, stroked
-from training.occluder.crops import SIZE
+from training.occluder.crops import SIZE, Array
 
 Rng = np.random.Generator
 
 
-def shadows(rng: Rng, image: FloatArray) -> FloatArray:
+def shadows(rng: Rng, image: Array) -> Array:
     """Cast shadows and patches of light with hard or soft edges."""
     for _ in range(int(rng.integers(1, 4))):
         kind = rng.integers(4)
@@ -38,13 +37,13 @@ def shadows(rng: Rng, image: FloatArray) -> FloatArray:
     return np.clip(image, 0, 1).astype(np.float32)
 
 
-def shine(rng: Rng, image: FloatArray) -> FloatArray:
+def shine(rng: Rng, image: Array) -> Array:
     """Highlights, lens flare and haze."""
     spots = np.clip(noise(rng, rng.uniform(8, 50)) - rng.uniform(0.5, 1.5), 0, 1) * rng.uniform(0.1, 0.7)
     return np.clip(image + spots[..., None] * rng.uniform(0.7, 1, 3), 0, 1).astype(np.float32)
 
 
-def make_up(rng: Rng, image: FloatArray, mesh: FloatArray) -> FloatArray:
+def make_up(rng: Rng, image: Array, mesh: Array) -> Array:
     """Lipstick, eyeshadow, blush, freckles, moles and drawn lines, all of them on the skin."""
     points = mesh[:, :2]
     if rng.random() < 0.5:
@@ -64,7 +63,7 @@ def make_up(rng: Rng, image: FloatArray, mesh: FloatArray) -> FloatArray:
     return np.clip(image, 0, 1).astype(np.float32)
 
 
-def colours(rng: Rng, image: FloatArray) -> FloatArray:
+def colours(rng: Rng, image: Array) -> Array:
     """Exposure, contrast, colour cast, saturation, grey and coloured light."""
     image = image ** rng.uniform(0.7, 1.45) * rng.uniform(0.7, 1.2)
     image = image * rng.uniform(0.85, 1.15, 3)
@@ -72,9 +71,9 @@ def colours(rng: Rng, image: FloatArray) -> FloatArray:
     draw = rng.random()
     if draw < 0.1:
         image = np.repeat(grey, 3, 2) * (rng.uniform(0.85, 1.1, 3) if rng.random() < 0.3 else 1)
-    elif draw < 0.16:
+    elif draw < 0.14:
         image = grey * rng.uniform(0.0, 1.5, 3) + 0.2 * image
-    elif draw < 0.22:
+    elif draw < 0.18:
         side = np.clip(0.5 + noise(rng, 120), 0, 1)[..., None]
         image = image * (side * rng.uniform(0.1, 1.5, 3) + (1 - side) * rng.uniform(0.1, 1.5, 3))
     else:
@@ -85,32 +84,32 @@ def colours(rng: Rng, image: FloatArray) -> FloatArray:
     return np.clip(image, 0, 1).astype(np.float32)
 
 
-def degrade(rng: Rng, image: FloatArray) -> ByteArray:
+def degrade(rng: Rng, image: Array) -> Array:
     """Few pixels, blur, noise and JPEG."""
     draw = rng.random()
-    if draw < 0.35:
-        side = int(SIZE * rng.uniform(0.3, 0.9))
+    if draw < 0.25:
+        side = int(SIZE * rng.uniform(0.33, 0.95))
         image = cv2.resize(image, (side, side), interpolation=cv2.INTER_AREA)
         if rng.random() < 0.4:
             image = image + rng.normal(0, rng.uniform(0, 0.04), image.shape)
         way = cv2.INTER_CUBIC if rng.random() < 0.5 else cv2.INTER_LINEAR
         image = cv2.resize(image.astype(np.float32), (SIZE, SIZE), interpolation=way)
-    elif draw < 0.5:
+    elif draw < 0.38:
         image = blur(image, rng.uniform(0.4, 1.6))
-    elif draw < 0.58:
+    elif draw < 0.43:
         length = int(rng.integers(3, 9))
         kernel = cv2.warpAffine(
             np.eye(length, dtype=np.float32),
             cv2.getRotationMatrix2D((length / 2 - 0.5, length / 2 - 0.5), rng.uniform(0, 180), 1),
             (length, length),
         )
-        image = cv2.filter2D(image, -1, kernel / max(float(kernel.sum()), 0.1))
-    elif draw < 0.66:
+        image = cv2.filter2D(image, -1, np.asarray(kernel / max(float(kernel.sum()), 0.1), np.float32))
+    elif draw < 0.5:
         image = image + rng.uniform(0.3, 1) * (image - blur(image, 1.2))
-    if rng.random() < 0.35:
-        image = image + rng.normal(0, rng.uniform(0.005, 0.06), image.shape)
+    if rng.random() < 0.25:
+        image = image + rng.normal(0, rng.uniform(0.005, 0.05), image.shape)
     pixels = np.clip(image * 255 + 0.5, 0, 255).astype(np.uint8)
-    if rng.random() < 0.45:
+    if rng.random() < 0.35:
         data = cv2.imencode(".jpg", pixels, [cv2.IMWRITE_JPEG_QUALITY, int(rng.integers(25, 95))])[1]
-        pixels = cv2.imdecode(data, cv2.IMREAD_COLOR)
+        pixels = np.asarray(cv2.imdecode(data, cv2.IMREAD_COLOR))
     return np.asarray(pixels, np.uint8)

@@ -25,6 +25,7 @@ class Residual(nn.Module):
         self.body = nn.Sequential(
             conv(width, width), nn.Conv2d(width, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width)
         )
+        nn.init.zeros_(self.body[2].weight)  # begins as its shortcut
 
     def forward(self, x: Tensor) -> Tensor:
         """Same shape."""
@@ -40,7 +41,8 @@ class Surround(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Same shape."""
-        return x + self.mix(x.mean((2, 3)))[:, :, None, None]
+        seen: Tensor = self.mix(x.mean((2, 3)))
+        return x + seen[:, :, None, None]
 
 
 class Occluder(nn.Module):

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-from mien.types import ByteArray
-from training.occluder.crops import MASKS, STORED, Crops
+from training.occluder.crops import MASKS, STORED, Array, Crops
 
 PATCH = 44
 """Side in stored pixels."""
@@ -19,18 +18,18 @@ SURE = 0.93
 class Textures:
     """Patches by material, each PATCH×PATCH×3 uint8."""
 
-    skin: tuple[ByteArray, ...]
-    hair: tuple[ByteArray, ...]
-    cloth: tuple[ByteArray, ...]
-    scene: tuple[ByteArray, ...]
+    skin: tuple[Array, ...]
+    hair: tuple[Array, ...]
+    cloth: tuple[Array, ...]
+    scene: tuple[Array, ...]
 
-    def pick(self, rng: np.random.Generator, material: str) -> ByteArray:
+    def pick(self, rng: np.random.Generator, material: str) -> Array:
         """A random patch."""
-        patches: tuple[ByteArray, ...] = getattr(self, material)
+        patches: tuple[Array, ...] = getattr(self, material)
         return patches[rng.integers(len(patches))]
 
 
-def _best_window(mask: ByteArray) -> tuple[int, int] | None:
+def _best_window(mask: Array) -> tuple[int, int] | None:
     """Corner, in stored pixels, of the window that lies most inside a 0–255 mask."""
     step = STORED / MASKS
     side = int(PATCH / step)
@@ -41,9 +40,9 @@ def _best_window(mask: ByteArray) -> tuple[int, int] | None:
     return min(int(row * step), STORED - PATCH), min(int(column * step), STORED - PATCH)
 
 
-def cut(crops: Crops, indices: np.ndarray) -> Textures:
+def cut(crops: Crops, indices: Array) -> Textures:
     """The patches of some of the photos."""
-    found: dict[str, list[ByteArray]] = {"skin": [], "cloth": [], "hair": [], "scene": []}
+    found: dict[str, list[Array]] = {"skin": [], "cloth": [], "hair": [], "scene": []}
     for i in indices.tolist():
         masks, image = crops.masks[i], crops.images[i]
         away = 255 - masks.max(2)

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from mien.types import FloatArray
 from training.occluder.canvas import Layer, blur, capsule, filled, lit, noise, rounded, smooth, stroked, tile
 from training.occluder.cloth import fabric
-from training.occluder.crops import SIZE
+from training.occluder.crops import SIZE, Array
 from training.occluder.textures import Textures
 
 Rng = np.random.Generator
 
 
-def _near_mouth(rng: Rng, mesh: FloatArray) -> tuple[FloatArray, float]:
+def _near_mouth(rng: Rng, mesh: Array) -> tuple[Array, float]:
     span = float(np.ptp(mesh[:468, 0]))
     return mesh[14, :2] + rng.normal(0, 0.12, 2) * span + np.array([0, 0.1 * span]), span
 
 
-def microphone(rng: Rng, mesh: FloatArray, textures: Textures) -> list[Layer]:
+def microphone(rng: Rng, mesh: Array, textures: Textures) -> list[Layer]:
     """A round head with a grid or foam and a handle downwards."""
     at, span = _near_mouth(rng, mesh)
     radius, angle = span * rng.uniform(0.07, 0.2), rng.uniform(0.1, np.pi - 0.1)
@@ -42,7 +41,7 @@ def microphone(rng: Rng, mesh: FloatArray, textures: Textures) -> list[Layer]:
     ]
 
 
-def box(rng: Rng, mesh: FloatArray, textures: Textures) -> list[Layer]:
+def box(rng: Rng, mesh: Array, textures: Textures) -> list[Layer]:
     """A cup, phone, card, book or camera: four corners, softened."""
     at, span = _near_mouth(rng, mesh)
     if rng.random() < 0.5:
@@ -61,7 +60,7 @@ def box(rng: Rng, mesh: FloatArray, textures: Textures) -> list[Layer]:
     return [Layer(rgb, alpha, None, rng.uniform(0, 0.5), rng.uniform(2, 8))]
 
 
-def stick(rng: Rng, mesh: FloatArray, textures: Textures) -> list[Layer]:
+def stick(rng: Rng, mesh: Array, textures: Textures) -> list[Layer]:
     """A pen, cigarette, straw, spoon, cable, branch or headset microphone."""
     at, span = _near_mouth(rng, mesh)
     if rng.random() < 0.4:
@@ -76,7 +75,7 @@ def stick(rng: Rng, mesh: FloatArray, textures: Textures) -> list[Layer]:
     return [Layer(np.clip(base, 0, 1).astype(np.float32), alpha, None, rng.uniform(0, 0.4), rng.uniform(1, 5), 2.0)]
 
 
-def blob(rng: Rng, mesh: FloatArray, textures: Textures) -> list[Layer]:
+def blob(rng: Rng, mesh: Array, textures: Textures) -> list[Layer]:
     """A shape of nothing in particular, of any material."""
     span = float(np.ptp(mesh[:468, 0]))
     at = mesh[rng.integers(468), :2]
@@ -91,7 +90,7 @@ def blob(rng: Rng, mesh: FloatArray, textures: Textures) -> list[Layer]:
     return [Layer(rgb, alpha, None, rng.uniform(0, 0.5), rng.uniform(1, 8))]
 
 
-def jewellery(rng: Rng, mesh: FloatArray, textures: Textures) -> list[Layer]:
+def jewellery(rng: Rng, mesh: Array, textures: Textures) -> list[Layer]:
     """A chain, ribbon or cord across the face."""
     points = mesh[rng.choice(468, 2, replace=False), :2]
     away = (points[1] - points[0]) * rng.uniform(0.2, 1.0)
@@ -101,7 +100,7 @@ def jewellery(rng: Rng, mesh: FloatArray, textures: Textures) -> list[Layer]:
     return [Layer(rgb, alpha, None, rng.uniform(0, 0.4), rng.uniform(1, 4), 2.0)]
 
 
-def smooth_line(line: FloatArray) -> FloatArray:
+def smooth_line(line: Array) -> Array:
     """An open three-point line as a curve."""
     t = np.linspace(0, 1, 14)[:, None]
     return np.asarray((1 - t) ** 2 * line[0] + 2 * t * (1 - t) * line[1] + t * t * line[2], np.float32)

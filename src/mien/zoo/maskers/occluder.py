@@ -35,7 +35,7 @@ def crop_matrix(mesh: FloatArray, size: int = SIZE, margin: float = MARGIN) -> F
         licence="Apache-2.0",
         commercial=True,
         origin="trained by mien on synthetic faces (SFHQ and SFHQ-T2I, MIT) with drawn occluders; training/occluder",
-        weights=Weights("occluder.onnx", "a6eb0ab168fda29e0fcd8bb025d97efcb6931e01f2bcedb3c2140d275e3aa5d4", 959503),
+        weights=Weights("occluder.onnx", "feb51dad20b12f7a7efe9eed7c1b13b510697254d4181cf7e961dcd0d8d40674", 959503),
     )
 )
 class Occluder:
