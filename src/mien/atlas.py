@@ -13,7 +13,7 @@ from mien.mesh import BROWS, EYES, LIPS, IntArray, polygon_mask, rasterise, topo
 from mien.types import FloatArray
 
 NOSTRILS = (98, 327, 2, 97, 326)
-NOSE_BASE = 2
+NOSE_BASE, BROW_TOP = 2, 66
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,6 +32,8 @@ class Atlas:
     """Lips, eyes, brows and their surroundings."""
     beard: FloatArray
     """Where hair on the face is beard or moustache, not something in front of it."""
+    forehead: FloatArray
+    """Above the brows."""
     rim: FloatArray
     """Near the outline, where hair, ears and ground come in."""
     eyes: FloatArray
@@ -53,7 +55,7 @@ def atlas(size: int) -> Atlas:
         cv2.circle(nostrils, (x, y), round(0.03 * size), 1, -1)
     skin = inside * (1 - _area(points, features, size, 0.015)) * (1 - nostrils)
     below = (np.arange(size, dtype=np.float32)[:, None] > points[NOSE_BASE, 1]).astype(np.float32)
-    beard = below * cv2.erode(inside, np.ones((round(0.13 * size),) * 2, np.uint8))
+    beard = below * cv2.erode(inside, np.ones((round(0.28 * size),) * 2, np.uint8))
     eyes = np.stack([polygon_mask(points[list(lids)], size, size) for lids in EYES], axis=2)
     return Atlas(
         size,
@@ -63,6 +65,7 @@ def atlas(size: int) -> Atlas:
         _blur(skin, 0.004 * size),
         _blur(_area(points, features, size, 0.025), 0.02 * size),
         _blur(beard, 0.02 * size),
+        _blur(inside * (np.arange(size, dtype=np.float32)[:, None] < points[BROW_TOP, 1]), 0.02 * size),
         _blur(inside - cv2.erode(inside, np.ones((round(0.24 * size),) * 2, np.uint8)), 0.02 * size),
         _blur(eyes, 0.006 * size),
         np.stack([_blur(_socket(points, pair, size), 0.02 * size) for pair in zip(EYES, BROWS, strict=True)], axis=2),

@@ -92,10 +92,10 @@ def _render(
     grid = _grid(mesh, width, height)
     extent = float(np.ptp(mesh[:SURFACE, :2], axis=0).max())
     maps = atlas(256)
-    trust, skin, beard, feature = (
-        sample(m, grid.uv, grid.extent) for m in (identity.trust, maps.skin, maps.beard, maps.feature)
+    trust, skin, *parts = (
+        sample(m, grid.uv, grid.extent) for m in (identity.trust, maps.skin, maps.beard, maps.feature, maps.forehead)
     )
-    seen = _soft(_visible(masks, beard, feature, grid), grid)
+    seen = _soft(_visible(masks, parts, grid), grid)
     if strength < 1:
         grid = _settle(grid, crop, identity, trust * seen, REACH * (1 - strength))
     light, ground, contrast = _light(crop, identity, grid, trust * skin, masks, skin_tone)
@@ -207,10 +207,10 @@ def _evened(lightness: FloatArray, weight: FloatArray, sigma: float) -> ByteArra
     return np.asarray(np.clip(128 + 40 * flat / max(spread, 1e-3), 0, 255), np.uint8)
 
 
-def _visible(masks: Mapping[str, FloatArray] | None, beard: FloatArray, feature: FloatArray, grid: _Grid) -> FloatArray:
+def _visible(masks: Mapping[str, FloatArray] | None, parts: Sequence[FloatArray], grid: _Grid) -> FloatArray:
     if masks is None:
         return np.ones((grid.height, grid.width), np.float32)
-    return surface({n: _resize(m, grid.width, grid.height) for n, m in masks.items()}, beard, feature)
+    return surface({n: _resize(m, grid.width, grid.height) for n, m in masks.items()}, *parts)
 
 
 def _soft(seen: FloatArray, grid: _Grid) -> FloatArray:
