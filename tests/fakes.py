@@ -182,7 +182,7 @@ class FakeZoo(Zoo):
         self.swapper, self.masker = swapper or FakeSwapper(), FakeMasker()
         self._loaded = {
             ("swapper", "texture"): self.swapper,
-            ("masker", "skin_hair"): self.masker,
+            ("masker", "occluder"): self.masker,
             ("embedder", "mobilefacenet"): FakeEmbedder(),
             ("detector", "yunet"): FakeDetector(),
             ("landmarker", "mesh478"): FakeLandmarker(),

@@ -129,7 +129,7 @@ def test_masks_come_in_one_batch_for_each_frame_where_the_swapper_needs_them(thi
     list(pipeline(thirty, without).run(clip(3)))
     assert without.masker.batches == []
     assert without.swapper.masks == [None] * 9
-    assert ("masker", "skin_hair") not in without.asked
+    assert ("masker", "occluder") not in without.asked
 
 
 def test_any_part_of_a_clip_renders_to_the_same_pixels(thirty: Analysis) -> None:

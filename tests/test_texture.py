@@ -240,8 +240,10 @@ def test_texture_size_keeps_the_photos_resolution(extent: float, size: int) -> N
 def test_surface_of_plain_classes() -> None:
     zero, one = np.zeros((1, 1), np.float32), np.ones((1, 1), np.float32)
 
-    def seen(beard: FloatArray = zero, feature: FloatArray = zero, **masks: FloatArray) -> float:
-        return float(surface(masks, beard, feature)[0, 0])
+    def seen(
+        beard: FloatArray = zero, feature: FloatArray = zero, forehead: FloatArray = zero, **masks: FloatArray
+    ) -> float:
+        return float(surface(masks, beard, feature, forehead)[0, 0])
 
     assert seen() == 1
     assert seen(occluder=zero) == 1 and seen(occluder=one) == 0
@@ -253,12 +255,17 @@ def test_surface_of_plain_classes() -> None:
     assert seen(skin=zero, hair=zero, clothes=zero, feature=one) == 1
     assert seen(skin=zero, hair=zero, clothes=one, feature=one) == 0
     assert seen(skin=one, hair=zero, clothes=zero, occluder=one) == 0
+    # On a forehead, skin outweighs the occluder, and the occluder alone must be surer than elsewhere.
+    assert seen(skin=one, hair=zero, clothes=zero, occluder=one, forehead=one) == 1
+    assert seen(skin=zero, hair=one, clothes=zero, occluder=one, forehead=one) == 0
+    assert seen(occluder=one, forehead=one) == 0
+    assert seen(occluder=one * np.float32(0.7)) == 0 < seen(occluder=one * np.float32(0.7), forehead=one)
 
 
 def test_an_occluder_is_believed_sooner_with_less_doubt() -> None:
     zero = np.zeros((1, 9), np.float32)
     masks = {"occluder": np.linspace(0, 1, 9, dtype=np.float32)[None]}
-    late, soon = (surface(masks, zero, zero, doubt)[0] for doubt in (0.8, 0.4))
+    late, soon = (surface(masks, zero, zero, zero, doubt)[0] for doubt in (0.8, 0.4))
     assert (np.diff(late) <= 0).all() and (late >= soon).all() and late.sum() > soon.sum()
     assert (late[0], late[-1], soon[0], soon[-1]) == (1, 0, 1, 0)
 

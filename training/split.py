@@ -5,7 +5,8 @@
 By name, stratified by sex, age and skin tone, so that held-out figures stand for everybody. Run once, before
 anything was trained; the result, `training/people.csv`, does not change. Skin tone is the individual typology
 angle of the cheeks (Chardon et al. 1991), sex and age are what the given network reads from the photo.
-The hard cases are held out whole, and the photos of `train/` are all for training.
+The hard cases are held out whole; eleven of them lie in `train/` too, under other names, and are held out
+there as well. The other photos of `train/` are for training.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from mien.mesh import SURFACE
 from mien.runtime.session import Session
 from mien.types import Box, Face, FloatArray, Image
 from mien.zoo.registry import Zoo
+from training.occluder.labels import known
 
 CHEEKS = (50, 101, 118, 280, 330, 347)
 """Mesh points on plain skin."""
@@ -87,6 +89,7 @@ def main() -> None:
         count = round(HELD_OUT * len(members)) if len(members) > 1 else int(_lottery(members[0]) < HELD_OUT)
         rows += [[*row, "held-out" if i < count else "training"] for i, row in enumerate(members)]
     rows += [["hard", p.stem, "", "", "", "", "held-out"] for p in sorted((args.data / "hard").glob("*.jpg"))]
+    rows += [["train", name, "", "", "", "", "held-out"] for name in known()["test"]]
     with args.out.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["folder", "person", "sex", "age", "ita_degrees", "skin_tone", "part"])

@@ -105,7 +105,7 @@ def surface(
             hidden = np.clip(np.maximum(masks["hair"] + masks["clothes"], 1 - masks["skin"]), 0, 1)
             covered = covered + forehead * (np.minimum(covered, hidden) - covered)
         else:
-            doubt = doubt + forehead * (SURER - doubt)
+            doubt = np.asarray(doubt + forehead * (SURER - doubt), np.float32)
         seen = seen * np.clip((doubt - covered) / (0.5 * doubt), 0, 1)
     return np.asarray(seen, np.float32)
 
