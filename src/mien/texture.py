@@ -180,7 +180,7 @@ def _seen_surface(masks: Mapping[str, FloatArray], maps: Atlas, x: FloatArray, y
 
 
 def _plain(lab: FloatArray, trust: FloatArray, maps: Atlas) -> FloatArray:
-    """0–1: 0 near the outline on what is far off the skin's tone: strands of hair and their shadow, ears, ground.
+    """0–1: 0 near the outline on what is far off the skin's tone: hair and its shadow.
 
     Fine lines stay, and so does the middle of the face, where shade and shine are the face's own.
     """
@@ -191,6 +191,7 @@ def _plain(lab: FloatArray, trust: FloatArray, maps: Atlas) -> FloatArray:
         around = smooth(lab, weight / (1 + distance * distance), 0.12 * maps.size)
     away = cv2.GaussianBlur(lab - around, (0, 0), 0.012 * maps.size)
     odd = np.sqrt(away[..., 0] ** 2 + 2 * away[..., 1] ** 2 + 2 * away[..., 2] ** 2)
+    odd *= np.clip(1 - away[..., 0] / 6, 0, 1)  # shine is lighter than the skin and belongs to it
     plain = np.clip((OFF_TONE[1] - odd) / (OFF_TONE[1] - OFF_TONE[0]), 0, 1).astype(np.float32)
     plain = np.asarray(cv2.erode(plain, np.ones((max(3, round(0.012 * maps.size)),) * 2, np.uint8)), np.float32)
     return np.asarray(1 - maps.skin * maps.rim * (1 - plain), np.float32)
