@@ -22,7 +22,7 @@ STRETCH = 1.35
 
 SURE = 0.6
 """Mean trust below the lids from which the source's eyes are used."""
-SHIFT = np.array([18, 8, 8], np.float32)
+SHIFT = np.array([12, 6, 6], np.float32)
 """Largest change of L, a, b; eyes in deep shade would glow otherwise."""
 
 
@@ -66,19 +66,19 @@ def put_eyes(rgb: FloatArray, crop: FloatArray, mesh: FloatArray, identity: Iden
         seen: (H, W) 0–1, where nothing is in front of the target's face.
     """
     extent = float(np.ptp(mesh[:SURFACE, :2], axis=0).max())
-    charts = [eye_map(identity.mesh, mesh, eye) for eye in (0, 1)] if _sees_both(identity) else []
-    for eye in (0, 1):
-        points = mesh[list(EYES[eye]), :2]
-        pad = 3 + 0.03 * extent
-        low, high = np.floor(points.min(0) - pad).astype(int), np.ceil(points.max(0) + pad).astype(int) + 1
-        box = Box(int(low[0]), int(low[1]), int(high[0]), int(high[1])).clip(crop.shape[1], crop.shape[0])
-        if box.empty:
-            continue
-        part = np.s_[box.y0 : box.y1, box.x0 : box.x1]
-        opening = _opening(points - np.array([box.x0, box.y0], np.float32), box, 0.006 * extent)
-        own = crop[part]
-        drawn = _draw(own, charts[eye], box, opening, identity, extent, seen[part]) if charts else own
-        rgb[part] += opening[..., None] * (drawn - rgb[part])
+    usable = _sees_both(identity)
+    eyes = [eye for eye in (_look(crop, mesh, number, identity, extent, usable) for number in (0, 1)) if eye]
+    shifts = [eye.shift for eye in eyes if eye.shift is not None]
+    fit = min((eye.fit for eye in eyes if eye.shift is not None), default=0.0)
+    for eye in eyes:
+        drawn = crop[eye.part]
+        if eye.shift is not None:
+            lab = eye.source + np.mean(
+                shifts, axis=0, dtype=np.float32
+            )  # one light for both, steadier than each its own
+            lab[..., 0] = np.clip(lab[..., 0], 0, 100)
+            drawn = drawn + (fit * seen[eye.part])[..., None] * (from_lab(lab) - drawn)
+        rgb[eye.part] += eye.opening[..., None] * (drawn - rgb[eye.part])
 
 
 def _sees_both(identity: IdentityData) -> bool:
@@ -88,21 +88,40 @@ def _sees_both(identity: IdentityData) -> bool:
     return bool(shares.min() > SURE)
 
 
-def _draw(
-    own: FloatArray, chart: EyeMap, box: Box, opening: FloatArray, identity: IdentityData,
-    extent: float, seen: FloatArray,
-) -> FloatArray:  # fmt: skip
-    """The inside of one eye."""
-    inside = opening > 0.5
-    if chart.fit <= 0 or inside.sum() < 12:
-        return own
+@dataclass(frozen=True, slots=True, eq=False)
+class _Opening:
+    """One eye of the target, and the source's to put into it."""
+
+    part: tuple[slice, slice]
+    """Of the crop."""
+    opening: FloatArray
+    """(h, w) 0–1 inside the lids."""
+    source: FloatArray
+    """(h, w, 3) Lab."""
+    fit: float
+    shift: FloatArray | None
+    """(3,) Lab from the source's light to the target's; None where the target's own eye stays."""
+
+
+def _look(
+    crop: FloatArray, mesh: FloatArray, number: int, identity: IdentityData, extent: float, usable: bool
+) -> _Opening | None:
+    points = mesh[list(EYES[number]), :2]
+    pad = 3 + 0.03 * extent
+    low, high = np.floor(points.min(0) - pad).astype(int), np.ceil(points.max(0) + pad).astype(int) + 1
+    box = Box(int(low[0]), int(low[1]), int(high[0]), int(high[1])).clip(crop.shape[1], crop.shape[0])
+    if box.empty:
+        return None
+    part = np.s_[box.y0 : box.y1, box.x0 : box.x1]
+    opening = _opening(points - np.array([box.x0, box.y0], np.float32), box, 0.006 * extent)
+    chart, inside = eye_map(identity.mesh, mesh, number), opening > 0.5
     rows, columns = np.mgrid[box.y0 : box.y1, box.x0 : box.x1].astype(np.float32)
     uv = transform(np.stack([columns, rows], axis=2), chart.to_uv)
     source = to_lab(np.clip(sample(identity.texture, uv, extent), 0, 1))
-    target = to_lab(own)
-    source += np.clip(_white(target, inside) - _white(source, inside), -SHIFT, SHIFT)
-    source[..., 0] = np.clip(source[..., 0], 0, 100)
-    return np.asarray(own + (chart.fit * seen)[..., None] * (from_lab(source) - own), np.float32)
+    shift = None
+    if usable and chart.fit > 0 and inside.sum() >= 12:
+        shift = np.clip(_white(to_lab(crop[part]), inside) - _white(source, inside), -SHIFT, SHIFT)
+    return _Opening(part, opening, source, chart.fit, shift)
 
 
 def _white(lab: FloatArray, inside: npt.NDArray[np.bool_]) -> FloatArray:

@@ -14,7 +14,7 @@ from mien.mesh import SURFACE, interpolate, rasterise, vertex_normals
 from mien.pyramid import blend, reduce_to
 from mien.types import FloatArray, Image
 
-FACING = (0.02, 0.2)
+FACING = (0.08, 0.28)
 """Cosine to the viewer from which a texel begins to count, and from which it counts fully."""
 DOUBT = 0.6
 """On a source, an occluder is believed sooner: a print on another face is worse than a gap to fill."""
