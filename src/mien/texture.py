@@ -14,13 +14,13 @@ from mien.mesh import SURFACE, interpolate, rasterise, vertex_normals
 from mien.pyramid import blend, reduce_to
 from mien.types import FloatArray, Image
 
-FACING = (0.08, 0.28)
+FACING = (0.05, 0.25)
 """Cosine to the viewer from which a texel begins to count, and from which it counts fully."""
 DOUBT = 0.6
 """On a source, an occluder is believed sooner: a print on another face is worse than a gap to fill."""
 EDGE = 0.01
 """Softness of the border between what is trusted and what is not, as a share of the texture."""
-SURER = 0.9
+SURER = 0.8
 """Like the doubt of `surface`, for the occluder's word alone on a forehead."""
 OFF_TONE = (18.0, 30.0)
 """Distance in Lab from the skin around it at which skin begins to be doubted, and is not used."""
