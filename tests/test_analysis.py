@@ -153,7 +153,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path, damage: Callable[[bytes], byt
 
 
 def test_it_cannot_be_saved_where_there_is_no_folder(tmp_path: Path) -> None:
-    with store([]) as made, pytest.raises(OutputError, match="cannot write the analysis"):
+    with store([]) as made, pytest.raises(OutputError, match="does not exist; make it first"):
         made.save(tmp_path / "none" / "a")
 
 

@@ -10,8 +10,9 @@ import cv2
 import numpy as np
 import pytest
 
+from mien.color import as_bytes
 from mien.errors import OptionsError
-from mien.faces import ArrayFrame, FaceFinder, keypoints_of_mesh, to_uint8
+from mien.faces import ArrayFrame, FaceFinder, keypoints_of_mesh
 from mien.geometry import TEMPLATES, transform
 from mien.options import AnalyzeOptions
 from mien.types import Box, ByteArray, Detection, Face, FloatArray, Image
@@ -218,7 +219,7 @@ def test_deep_pixels_give_the_same_face(
     finder: FaceFinder, images: dict[str, ByteArray], faces: dict[str, Face]
 ) -> None:
     deep = images["female_031"].astype(np.float32) / 255
-    np.testing.assert_array_equal(to_uint8(deep), images["female_031"])
+    np.testing.assert_array_equal(as_bytes(deep), images["female_031"])
     np.testing.assert_array_equal(only(finder.find_in_image(deep)).mesh, faces["female_031"].mesh)
 
 

@@ -6,6 +6,7 @@ import cv2
 import numpy as np
 import pytest
 
+from mien.color import as_bytes
 from mien.geometry import transform
 from mien.mesh import EYE_CORNERS
 from mien.types import Box, ByteArray, Detection, FloatArray, Image
@@ -22,7 +23,6 @@ from mien.views import (
     region_of_detection,
     region_of_mesh,
     tiles,
-    to_uint8,
     turned,
     view_of,
 )
@@ -166,9 +166,9 @@ def test_a_crop_beyond_the_frame_repeats_its_edge_or_is_black() -> None:
 
 def test_deep_pixels_become_bytes_by_rounding() -> None:
     deep = np.array([[[0, 0.5, 1]], [[-0.1, 1.2, 0.1]]], np.float32)
-    assert to_uint8(deep).tolist() == [[[0, 128, 255]], [[0, 255, 26]]]
+    assert as_bytes(deep).tolist() == [[[0, 128, 255]], [[0, 255, 26]]]
     same = np.zeros((1, 1, 3), np.uint8)
-    assert to_uint8(same) is same
+    assert as_bytes(same) is same
 
 
 def test_a_thumbnail_never_enlarges() -> None:

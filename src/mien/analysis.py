@@ -14,7 +14,8 @@ from typing import IO, Any, Self, TypeAlias
 
 import numpy as np
 
-from mien.errors import MediaError, OutputError
+from mien.errors import MediaError
+from mien.media.atomic import atomic_output
 from mien.spool import FRAME, Table, face_type, pack_faces, pack_track, track_type, unpack_face, unpack_track
 from mien.tracking import GAP, REACH, Track, TrackTally, between, smoothed
 from mien.types import Face, FloatArray
@@ -108,20 +109,12 @@ class Analysis(Sequence[tuple[Face, ...]]):
             "width": self.width,
             "height": self.height,
         }
-        target = Path(path).absolute()
-        partial = target.with_name(f".{target.name}.{os.getpid()}.part")
-        try:
-            with partial.open("xb") as out:
-                text = json.dumps(header).encode()
-                out.write(MAGIC + struct.pack("<I", len(text)) + text)
-                self._frames.copy_to(out)
-                self._faces.copy_to(out)
-                self._tracks.copy_to(out)
-            os.replace(partial, target)
-        except OSError as error:
-            raise OutputError(f"{path}: cannot write the analysis ({error.strerror}); choose another place") from error
-        finally:
-            partial.unlink(missing_ok=True)
+        with atomic_output(Path(path).absolute()) as partial, partial.open("xb") as out:
+            text = json.dumps(header).encode()
+            out.write(MAGIC + struct.pack("<I", len(text)) + text)
+            self._frames.copy_to(out)
+            self._faces.copy_to(out)
+            self._tracks.copy_to(out)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Analysis:

@@ -23,14 +23,13 @@ from mien.views import (
     region_of_detection,
     region_of_mesh,
     tiles,
-    to_uint8,
     turned,
     view_of,
 )
 from mien.zoo.nms import nms
 from mien.zoo.registry import Zoo
 
-__all__ = ["ArrayFrame", "FaceFinder", "Frame", "keypoints_of_mesh", "to_uint8"]
+__all__ = ["ArrayFrame", "FaceFinder", "Frame", "keypoints_of_mesh"]
 
 COARSE = 640
 """Longest side of the first look; it finds faces of 1/40 of the frame up to all of it."""

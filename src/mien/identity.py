@@ -13,11 +13,12 @@ from tokenize import TokenError
 
 import numpy as np
 
-from mien.errors import MediaError, NoFaceError, OutputError
+from mien.errors import MediaError, NoFaceError
 from mien.facemask import face_masks
 from mien.faces import FaceFinder
 from mien.identity_data import IdentityData
 from mien.media import open_reader
+from mien.media.atomic import atomic_output
 from mien.mesh import POINTS, SURFACE
 from mien.options import SwapOptions
 from mien.paste import mesh_box, moved
@@ -82,20 +83,11 @@ class Identity:
         Raises:
             OutputError: the file cannot be written.
         """
-        target = Path(path).absolute()
-        partial = target.with_name(f".{target.name}.{os.getpid()}.part")
         values = {name: getattr(self.data, name) for name in _NAMES}
         values["texture"] = np.rint(self.data.texture * 65535).astype(np.uint16)
         values["trust"] = np.rint(self.data.trust * 255).astype(np.uint8)
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, allow_pickle=False, format=np.int32(FORMAT), **values)
-        try:
-            partial.write_bytes(buffer.getvalue())
-            os.replace(partial, target)
-        except OSError as error:
-            raise OutputError(f"{path}: cannot write the identity ({error.strerror}); choose another place") from error
-        finally:
-            partial.unlink(missing_ok=True)
+        with atomic_output(Path(path).absolute()) as partial, partial.open("xb") as out:
+            np.savez_compressed(out, allow_pickle=False, format=np.int32(FORMAT), **values)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Identity:

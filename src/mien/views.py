@@ -10,6 +10,7 @@ from typing import Protocol
 import cv2
 import numpy as np
 
+from mien.color import as_bytes
 from mien.geometry import invert, scale_of, transform, warp
 from mien.mesh import EYE_CORNERS
 from mien.types import Box, ByteArray, Detection, FloatArray, Image
@@ -58,7 +59,7 @@ class ArrayFrame:
         """RGB uint8, longest side at most `side`."""
         scale = min(1.0, side / max(self.width, self.height))
         size = (max(1, round(self.width * scale)), max(1, round(self.height * scale)))
-        return to_uint8(cv2.resize(self.image, size, interpolation=cv2.INTER_AREA) if scale < 1 else self.image)
+        return as_bytes(cv2.resize(self.image, size, interpolation=cv2.INTER_AREA) if scale < 1 else self.image)
 
     def read(self, box: Box) -> Image:
         """A copy of the box."""
@@ -138,7 +139,7 @@ def view_of(image: Image, width: int, height: int, scale: float = 1.0) -> View:
         size = (max(1, round(image.shape[1] * scale)), max(1, round(image.shape[0] * scale)))
         image = cv2.resize(image, size, interpolation=cv2.INTER_AREA)
     fx, fy = width / image.shape[1], height / image.shape[0]
-    return View(to_uint8(image), np.array([[fx, 0, (fx - 1) / 2], [0, fy, (fy - 1) / 2]], np.float32))
+    return View(as_bytes(image), np.array([[fx, 0, (fx - 1) / 2], [0, fy, (fy - 1) / 2]], np.float32))
 
 
 def _spans(length: int, scale: float) -> list[tuple[int, int]]:
@@ -178,7 +179,7 @@ def angle_of(eyes: FloatArray) -> float:
 def crop_of(frame: Frame, matrix: FloatArray, size: int, base: View | None = None) -> ByteArray:
     """size × size RGB uint8 crop by a frame→crop matrix; from the thumbnail where that is sharp enough."""
     if base is not None and scale_of(matrix) * scale_of(base.to_frame) < 1:
-        return to_uint8(warp(base.image, chain(base.to_frame, matrix), size, size))
+        return as_bytes(warp(base.image, chain(base.to_frame, matrix), size, size))
     corners = np.array([[0, 0], [size, 0], [size, size], [0, size]], np.float32)
     quad = transform(corners, invert(matrix))
     low, high = np.floor(quad.min(0)) - 2, np.ceil(quad.max(0)) + 3
@@ -186,11 +187,4 @@ def crop_of(frame: Frame, matrix: FloatArray, size: int, base: View | None = Non
     if box.empty:
         return np.zeros((size, size, 3), np.uint8)
     shift = np.array([[1, 0, box.x0], [0, 1, box.y0]], np.float32)
-    return to_uint8(warp(frame.read(box), chain(shift, matrix), size, size))
-
-
-def to_uint8(image: Image) -> ByteArray:
-    """uint8 of an RGB array that is uint8 or float32 0–1."""
-    if image.dtype == np.uint8:
-        return image
-    return np.asarray(np.clip(image * 255 + 0.5, 0, 255), np.uint8)
+    return as_bytes(warp(frame.read(box), chain(shift, matrix), size, size))

@@ -10,8 +10,9 @@ import pytest
 
 from mien.faces import FaceFinder
 from mien.geometry import transform, warp
+from mien.mesh import upright_matrix
 from mien.types import ByteArray, FloatArray
-from mien.zoo.maskers.occluder import Occluder, crop_matrix
+from mien.zoo.maskers.occluder import MARGIN, SIZE, Occluder
 from mien.zoo.registry import Zoo, registry
 
 NAMES = ("female_001", "female_031", "male_009", "male_036")
@@ -33,7 +34,7 @@ def crops(portraits: Path) -> tuple[ByteArray, FloatArray]:
         assert photo is not None
         photo = np.ascontiguousarray(photo[:, :, ::-1])
         mesh = finder.find_in_image(photo, embeddings=False)[0].mesh
-        matrix = crop_matrix(mesh)
+        matrix = upright_matrix(mesh, MARGIN, SIZE)
         images.append(warp(photo, matrix, Occluder.size, Occluder.size))
         meshes.append(transform(mesh[:, :2], matrix))
     return np.stack(images), np.stack(meshes)
@@ -64,7 +65,7 @@ def test_crop_matrix_is_upright_and_centred() -> None:
     spin = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]], np.float32)
     turned = mesh.copy()
     turned[:, :2] = mesh[:, :2] @ spin.T * 7 + [100, 50]
-    points = transform(turned[:468, :2], crop_matrix(turned))
+    points = transform(turned[:468, :2], upright_matrix(turned, MARGIN, SIZE))
     low, high = points.min(0), points.max(0)
     np.testing.assert_allclose((low + high) / 2, (Occluder.size - 1) / 2, atol=1e-3)
     np.testing.assert_allclose(max(high - low), Occluder.size / Occluder.margin, atol=1e-2)

@@ -13,13 +13,14 @@ import numpy.typing as npt
 
 from mien.faces import FaceFinder
 from mien.geometry import scale_of, transform, warp
+from mien.mesh import upright_matrix
 from mien.options import AnalyzeOptions
-from mien.zoo.maskers.occluder import MARGIN, SIZE, crop_matrix
+from mien.zoo.maskers.occluder import MARGIN, SIZE
 from mien.zoo.registry import Zoo
 
 Array: TypeAlias = npt.NDArray[Any]
 """Pixels, masks and points; what is in them is said where they are."""
-__all__ = ["MARGIN", "MASKS", "SIZE", "STORED", "Array", "Crops", "crop_matrix", "load_or_make"]
+__all__ = ["MARGIN", "MASKS", "SIZE", "STORED", "Array", "Crops", "load_or_make"]
 STORED = 200
 """Side of a stored crop: as fine as the network's, with room to shift and turn it."""
 MASKS = 100
@@ -51,9 +52,9 @@ class Crops:
 def crop_of(photo: Array, mesh: Array, masker: Any) -> tuple[Array, Array, Array]:
     """Stored crop, mesh and masks of one face in an RGB photo."""
     margin = MARGIN * STORED / SIZE
-    matrix = crop_matrix(mesh, STORED, margin)
+    matrix = upright_matrix(mesh, margin, STORED)
     image = warp(photo, matrix, STORED, STORED)
-    large = warp(photo, crop_matrix(mesh, masker.size, margin), masker.size, masker.size)
+    large = warp(photo, upright_matrix(mesh, margin, masker.size), masker.size, masker.size)
     masks = cv2.resize(masker(large[None])[0], (MASKS, MASKS), interpolation=cv2.INTER_AREA)
     points = np.c_[transform(mesh[:, :2], matrix), mesh[:, 2:3] * scale_of(matrix)].astype(np.float32)
     return image, points, (masks * 255 + 0.5).astype(np.uint8)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from mien.mesh import EYE_CORNERS, SURFACE
 from mien.options import Device
 from mien.runtime.session import Session
 from mien.types import ByteArray, FloatArray
@@ -13,19 +12,6 @@ from mien.zoo.tensors import expect, to_nchw
 
 SIZE, MARGIN = 160, 1.3
 """Side of the crop in pixels, and over the extent of the mesh."""
-
-
-def crop_matrix(mesh: FloatArray, size: int = SIZE, margin: float = MARGIN) -> FloatArray:
-    """(2, 3) from frame pixels to the upright crop of a (≥468, 2+) mesh: centred on it, `margin` times its extent."""
-    points = mesh[:SURFACE, :2].astype(np.float64)
-    across = points[EYE_CORNERS[1]] - points[EYE_CORNERS[0]]
-    cos, sin = across / max(float(np.linalg.norm(across)), 1e-6)
-    turn = np.array([[cos, sin], [-sin, cos]])
-    upright = points @ turn.T
-    low, high = upright.min(0), upright.max(0)
-    scale = size / (margin * max(float((high - low).max()), 1e-6))
-    shift = (size - 1) / 2 - scale * (low + high) / 2
-    return np.asarray(np.c_[scale * turn, shift], np.float32)
 
 
 @register(
@@ -42,7 +28,7 @@ class Occluder:
     """Masker of glasses, hands, masks, hats, hair and things in front of a face.
 
     Clear lenses count as free; beards, brows, make-up, wrinkles, shadows and highlights too. Only the
-    pixels inside the mesh's outline mean something. Crops are those of `crop_matrix`.
+    pixels inside the mesh's outline mean something. Crops are those of `mesh.upright_matrix`.
     """
 
     card: ModelCard
