@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import cv2
 import numpy as np
+import numpy.typing as npt
 
 from mien.atlas import Atlas, atlas
-from mien.color import as_float, from_lab, robust_offset, smooth, to_lab
+from mien.color import as_bytes, as_float, from_lab, robust_offset, smooth, to_lab
 from mien.mesh import SURFACE, interpolate, rasterise, vertex_normals
 from mien.pyramid import blend, reduce_to
-from mien.types import FloatArray, Image
+from mien.types import ByteArray, FloatArray, Image
 
 FACING = (0.05, 0.25)
 """Cosine to the viewer from which a texel begins to count, and from which it counts fully."""
@@ -207,14 +208,23 @@ def _healed(rgb: FloatArray, trust: FloatArray, seen: FloatArray, maps: Atlas) -
     gap = np.asarray(cv2.morphologyEx(trust, cv2.MORPH_CLOSE, kernel), np.float32)
     # The colours next to what is hidden are those of soft borders and shadows: look a little further away.
     sure = np.asarray(cv2.erode(trust, np.ones((round(0.03 * size),) * 2, np.uint8)), np.float32) ** 2
-    near = np.asarray(cv2.GaussianBlur(sure, (0, 0), 0.5 * GAP * size), np.float32)[..., None]
     skin = smooth(rgb, sure, 0.06 * size)
-    skin = skin + np.clip(4 * near, 0, 1) * (smooth(rgb, sure, 0.5 * GAP * size) - skin)
+    hole = _grown((gap > 0.3) & (trust < 0.5) & (maps.skin > 0.5), 0.008 * size)
+    if hole.any():
+        # Telea, "An image inpainting technique based on the fast marching method", 2004
+        joined = cv2.inpaint(as_bytes(rgb), hole, 0.012 * size, cv2.INPAINT_TELEA)
+        share = cv2.GaussianBlur(hole.astype(np.float32), (0, 0), 0.003 * size)[..., None]
+        rgb = rgb + share * (as_float(joined) - rgb)
+        trust = np.maximum(trust, MIRROR * gap * maps.skin)
     # Eyes, lips and nostrils cannot be made of skin; but what is in front of them is not theirs.
     features = cv2.erode(maps.inside, np.ones((7, 7), np.uint8)) * (1 - maps.skin) * seen
     kept = np.maximum(np.clip((trust - 0.2) / 0.4, 0, 1), features)
     skin = skin + kept[..., None] * (rgb - skin)
-    return Texture(np.asarray(skin, np.float32), np.maximum(trust, MIRROR * gap * maps.skin))
+    return Texture(np.asarray(skin, np.float32), np.asarray(trust, np.float32))
+
+
+def _grown(mask: npt.NDArray[np.bool_], by: float) -> ByteArray:
+    return np.asarray(cv2.dilate(mask.astype(np.uint8), np.ones((2 * round(by) + 1,) * 2, np.uint8)), np.uint8)
 
 
 def _hidden(at: FloatArray, points: FloatArray, shape: tuple[int, int], tolerance: float) -> FloatArray:
