@@ -15,13 +15,13 @@ from mien.mesh import SURFACE, interpolate, rasterise, vertex_normals
 from mien.pyramid import blend, reduce_to
 from mien.types import ByteArray, FloatArray, Image
 
-FACING = (0.05, 0.25)
+FACING = (0.02, 0.2)
 """Cosine to the viewer from which a texel begins to count, and from which it counts fully."""
 DOUBT = 0.6
 """On a source, an occluder is believed sooner: a print on another face is worse than a gap to fill."""
 EDGE = 0.01
 """Softness of the border between what is trusted and what is not, as a share of the texture."""
-SURER = 0.8
+SURER = 0.75
 """Like the doubt of `surface`, for the occluder's word alone on a forehead."""
 OFF_TONE = (18.0, 30.0)
 """Distance in Lab from the skin around it at which skin begins to be doubted, and is not used."""
@@ -209,16 +209,20 @@ def _healed(rgb: FloatArray, trust: FloatArray, seen: FloatArray, maps: Atlas) -
     # The colours next to what is hidden are those of soft borders and shadows: look a little further away.
     sure = np.asarray(cv2.erode(trust, np.ones((round(0.03 * size),) * 2, np.uint8)), np.float32) ** 2
     skin = smooth(rgb, sure, 0.06 * size)
-    hole = _grown((gap > 0.3) & (trust < 0.5) & (maps.skin > 0.5), 0.008 * size)
+    kept = np.clip((trust - 0.2) / 0.4, 0, 1)
+    hole = _grown((gap - trust > 0.3) & (maps.skin > 0.5), 0.008 * size)
     if hole.any():
-        # Telea, "An image inpainting technique based on the fast marching method", 2004
-        joined = cv2.inpaint(as_bytes(rgb), hole, 0.012 * size, cv2.INPAINT_TELEA)
-        share = cv2.GaussianBlur(hole.astype(np.float32), (0, 0), 0.003 * size)[..., None]
-        rgb = rgb + share * (as_float(joined) - rgb)
-        trust = np.maximum(trust, MIRROR * gap * maps.skin)
+        # Telea, "An image inpainting technique based on the fast marching method", 2004. Nothing doubted may
+        # serve as its source, so all of it nearby is drawn anew, though only the hole is used.
+        doubted = _grown(trust < 0.6, 0.008 * size) & _grown(hole > 0, GAP * size)
+        joined = cv2.inpaint(as_bytes(rgb), doubted, 0.012 * size, cv2.INPAINT_TELEA)
+        share = np.asarray(cv2.GaussianBlur(hole.astype(np.float32), (0, 0), 0.003 * size), np.float32)
+        rgb = rgb + share[..., None] * (as_float(joined) - rgb)
+        kept = np.maximum(kept, share)
+        trust = np.maximum(trust, MIRROR * gap * maps.skin * share)
     # Eyes, lips and nostrils cannot be made of skin; but what is in front of them is not theirs.
     features = cv2.erode(maps.inside, np.ones((7, 7), np.uint8)) * (1 - maps.skin) * seen
-    kept = np.maximum(np.clip((trust - 0.2) / 0.4, 0, 1), features)
+    kept = np.maximum(kept, features)
     skin = skin + kept[..., None] * (rgb - skin)
     return Texture(np.asarray(skin, np.float32), np.asarray(trust, np.float32))
 
