@@ -17,7 +17,7 @@ from mien.types import ByteArray, FloatArray, Image
 
 FACING = (0.02, 0.2)
 """Cosine to the viewer from which a texel begins to count, and from which it counts fully."""
-DOUBT = 0.6
+DOUBT = 0.65
 """On a source, an occluder is believed sooner: a print on another face is worse than a gap to fill."""
 EDGE = 0.01
 """Softness of the border between what is trusted and what is not, as a share of the texture."""

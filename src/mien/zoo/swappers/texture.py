@@ -29,8 +29,10 @@ GRID = 256
 """Longest side of the grid on which the smooth maps are made."""
 SIGMA = 0.22
 """Width of the light transfer, as a share of the face."""
-FEATHER = (0.03, 0.07)
+FEATHER = (0.02, 0.05)
 """Width of the soft border along jaw and temples, and on the forehead, as a share of the face."""
+STRENGTH = 1.15
+"""Of the change of shape: a little more than all, since small and outer differences are held back."""
 FOREHEAD = 0.4
 """v of the UV map above which the border begins to widen."""
 LIGHT, TINT = 60.0, 30.0
@@ -128,7 +130,7 @@ def _reshape(
         own = neutral(face.mesh, face.blendshapes)
     if own is None or strength <= 0:
         return crop, face.mesh, masks, None
-    mesh = reshape(face.mesh, own, identity.shape, strength)
+    mesh = reshape(face.mesh, own, identity.shape, STRENGTH * strength)
     height, width = crop.shape[:2]
     small = _small(width, height)
     points = _to_grid(mesh, small, width, height)
