@@ -3,7 +3,7 @@
 `python -m training.split --data DIR --attributes FILE.onnx`
 
 By name, stratified by sex, age and skin tone, so that held-out figures stand for everybody. Run once, before
-anything was trained; the result, `training/people.csv`, does not change. Skin tone is the individual typology
+anything was trained on them; the result, `training/people.csv`, does not change. Skin tone is the individual typology
 angle of the cheeks (Chardon et al. 1991), sex and age are what the given network reads from the photo.
 The hard cases are held out whole; eleven of them lie in `train/` too, under other names, and are held out
 there as well. The other photos of `train/` are for training.
