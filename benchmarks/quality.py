@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -48,8 +47,8 @@ class Look:
 class Judge:
     """Looks at photos, swaps and compares."""
 
-    def __init__(self, data: Path, evaluator: Path, options: dict[str, Any]) -> None:
-        self.data, self.options = data, options
+    def __init__(self, data: Path, evaluator: Path) -> None:
+        self.data = data
         self.zoo = Zoo("cpu")
         self._finder = FaceFinder(self.zoo)
         self._evaluator = Session(evaluator, "cpu")
@@ -65,7 +64,7 @@ class Judge:
 
     def swap(self, source: Path, target: Path) -> tuple[ByteArray, Look | None]:
         """The output's pixels, and its face where the target has its own."""
-        mien.swap(self.identity(source), target, self._output, zoo=self.zoo, **self.options)
+        mien.swap(self.identity(source), target, self._output, zoo=self.zoo)
         pixels = self.pixels(self._output)
         return pixels, self._describe(pixels, near=self.look(target).face)
 
@@ -195,7 +194,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--skip-same", action="store_true")
     args = parser.parse_args()
-    judge = Judge(args.data, args.evaluator, {})
+    judge = Judge(args.data, args.evaluator)
     result: dict[str, object] = {"strangers": strangers(judge, args.pairs, args.seed)}
     if not args.skip_same:
         result["same person"] = same_person(judge)

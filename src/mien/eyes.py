@@ -18,8 +18,6 @@ from mien.types import Box, FloatArray
 
 STRETCH = 1.35
 """A source's eye is stretched at most this much to fill a wider open one; beyond it, the target's eye stays."""
-
-
 SURE = 0.6
 """Mean trust below the lids from which the source's eyes are used."""
 SHIFT = np.array([12, 6, 6], np.float32)
@@ -68,14 +66,13 @@ def put_eyes(rgb: FloatArray, crop: FloatArray, mesh: FloatArray, identity: Iden
     extent = float(np.ptp(mesh[:SURFACE, :2], axis=0).max())
     usable = _sees_both(identity)
     eyes = [eye for eye in (_look(crop, mesh, number, identity, extent, usable) for number in (0, 1)) if eye]
+    # One light for both, steadier than each its own.
     shifts = [eye.shift for eye in eyes if eye.shift is not None]
     fit = min((eye.fit for eye in eyes if eye.shift is not None), default=0.0)
     for eye in eyes:
         drawn = crop[eye.part]
         if eye.shift is not None:
-            lab = eye.source + np.mean(
-                shifts, axis=0, dtype=np.float32
-            )  # one light for both, steadier than each its own
+            lab = eye.source + np.mean(shifts, axis=0, dtype=np.float32)
             lab[..., 0] = np.clip(lab[..., 0], 0, 100)
             drawn = drawn + (fit * seen[eye.part])[..., None] * (from_lab(lab) - drawn)
         rgb[eye.part] += eye.opening[..., None] * (drawn - rgb[eye.part])
@@ -84,7 +81,7 @@ def put_eyes(rgb: FloatArray, crop: FloatArray, mesh: FloatArray, identity: Iden
 def _sees_both(identity: IdentityData) -> bool:
     """Whether the source shows both eyes; one of each person would be worse than the target's two."""
     lids = atlas(identity.trust.shape[0]).eyes
-    shares = (identity.trust[..., None] * lids).sum((0, 1)) / lids.sum((0, 1))
+    shares = np.tensordot(identity.trust, lids, 2) / lids.sum((0, 1))
     return bool(shares.min() > SURE)
 
 

@@ -18,7 +18,7 @@ from mien.types import ByteArray, FloatArray, Image
 FACING = (0.02, 0.2)
 """Cosine to the viewer from which a texel begins to count, and from which it counts fully."""
 DOUBT = 0.65
-"""On a source, an occluder is believed sooner: a print on another face is worse than a gap to fill."""
+"""Probability of an occluder from which nothing of the face is seen."""
 EDGE = 0.01
 """Softness of the border between what is trusted and what is not, as a share of the texture."""
 SURER = 0.75
@@ -83,7 +83,7 @@ def surface(
     beard: FloatArray,
     feature: FloatArray,
     forehead: FloatArray,
-    doubt: float | FloatArray = 0.65,
+    doubt: float | FloatArray = DOUBT,
 ) -> FloatArray:
     """0–1: where the face itself is seen; hair in front, cloth, hands and glasses are 0, beard and brows 1.
 
@@ -175,7 +175,7 @@ def _seen_surface(masks: Mapping[str, FloatArray], maps: Atlas, x: FloatArray, y
         grown = grow(np.asarray(mask, np.float32), np.ones((5, 5), np.uint8))
         found = cv2.remap(grown, at_x, at_y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
         sampled[name] = np.asarray(found, np.float32)
-    seen = surface(sampled, maps.beard, maps.feature, maps.forehead, DOUBT)
+    seen = surface(sampled, maps.beard, maps.feature, maps.forehead)
     # A little inward, since the masks' borders are soft and a dark rim would print.
     return np.asarray(cv2.erode(seen, np.ones((max(3, round(0.012 * maps.size)),) * 2, np.uint8)), np.float32)
 
