@@ -14,6 +14,11 @@ Device = Literal["auto", "cpu", "cuda", "tensorrt"]
 Scope = Literal["request", "operator", "local"]
 
 
+TRIM = r"^$|^[0-9:.]*-[0-9:.]*$"
+RATE = r"^$|^[0-9]+(\.[0-9]+)?$|^[0-9]+/[0-9]+$"
+SCALE = r"^$|^[0-9]+x[0-9]*$|^x[0-9]+$"
+
+
 def _field(default: Any, scope: Scope, text: str, **limits: Any) -> Any:
     return Field(default, description=text, json_schema_extra={"scope": scope}, **limits)
 
@@ -31,6 +36,30 @@ class AnalyzeOptions(BaseModel):
     min_face: int = _field(20, "request", "Smallest face side in pixels.", ge=8, le=4096)
     detect_size: int = _field(
         0, "request", "Longest side, in pixels, of the image the detector sees; 0 chooses by content.", ge=0, le=8192
+    )
+    trim: Annotated[str, Field(pattern=TRIM)] = _field(
+        "", "request", "Part to work on, START-END in seconds or H:M:S; either may be left out."
+    )
+    max_seconds: float = _field(0.0, "request", "Work on at most this many seconds; 0 on all.", ge=0, le=1e6)
+    fps: Annotated[str, Field(pattern=RATE)] = _field(
+        "",
+        "request",
+        "Frames per second of the output, such as 25 or 30000/1001; empty keeps every frame and its time.",
+    )
+    scale: Annotated[str, Field(pattern=SCALE)] = _field(
+        "", "request", "Size of the output, WIDTHxHEIGHT; one may be left out to keep the shape."
+    )
+    max_pixels: int = _field(
+        200_000_000, "operator", "Frames of more pixels are not opened.", ge=1024, le=2_000_000_000
+    )
+    max_duration: float = _field(86_400.0, "operator", "Targets of more seconds are not opened.", ge=1, le=1e7)
+    max_fps: int = _field(1000, "operator", "Targets of more frames per second are not opened.", ge=1, le=100_000)
+    max_streams: int = _field(64, "operator", "Targets of more tracks are not opened.", ge=1, le=10_000)
+    model_timeout: float = _field(
+        300.0, "operator", "Seconds after which a step that does not end counts as hung.", ge=0.1, le=86_400
+    )
+    fallback: Literal["none", "cpu"] = _field(
+        "none", "operator", "Where a network goes on when its device has no memory left even for one face."
     )
 
 
@@ -54,4 +83,8 @@ class SwapOptions(AnalyzeOptions):
     pixel_format: str = _field("auto", "local", "Encoder pixel format; auto keeps the target's where it can.")
     encoder_threads: int = _field(4, "local", "Encoder threads; fixed, since the bytes depend on it.", ge=1, le=64)
     image_quality: int = _field(95, "request", "JPEG and WebP quality of the output.", ge=1, le=100)
+    resume: bool = _field(False, "local", "Go on with the interrupted run whose work lies in OUTPUT.mien.")
+    segment_frames: int = _field(
+        250, "local", "Frames between two points from which an interrupted video can go on.", ge=1, le=100_000
+    )
     queue_size: int = _field(4, "operator", "Frames that may wait between two stages.", ge=1, le=64)
