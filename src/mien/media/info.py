@@ -23,10 +23,10 @@ class ColorTags:
 
 @dataclass(frozen=True, slots=True)
 class MediaInfo:
-    """A photo or a video. Sizes are in display orientation."""
+    """A photo, a sequence of photos (animation, pages) or a video. Sizes are in display orientation."""
 
     path: Path
-    kind: Literal["image", "video"]
+    kind: Literal["image", "sequence", "video"]
     container: str
     """FFmpeg's demuxer name, or Pillow's format in lower case."""
     codec: str
