@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import faulthandler
 import random
+import signal
+import subprocess
+import sys
 import threading
 import time
 import traceback
@@ -232,3 +235,114 @@ def test_busy_seconds_are_counted_by_stage() -> None:
     assert list(timings) == ["decode", "s0", "s1"]
     assert timings["decode"] >= 0.02
     assert timings["s0"] >= 0.04
+
+
+def stuck(release: threading.Event) -> Callable[[int], int]:
+    """Hangs at item 2 until released."""
+
+    def call(x: int) -> int:
+        if x == 2:
+            assert release.wait(30)
+        return x
+
+    return call
+
+
+@pytest.mark.parametrize("where", [0, 1, 2])
+def test_a_stage_over_the_limit_is_cancelled_and_named_with_the_next_step(where: int) -> None:
+    release, source = threading.Event(), Source(1000)
+    calls: list[Any] = [lambda x: x] * 3
+    calls[where] = stuck(release)
+    items = run(source, *calls, limit=0.3, cancel=release.set)
+    assert [next(items), next(items)] == [0, 1]
+    began = time.perf_counter()
+    with pytest.raises(PipelineError) as caught:
+        next(items)
+    assert str(caught.value) == (
+        f"s{where}: a step did not end within 0.3 s; raise --model-timeout if it is only slow, else run `mien doctor`"
+    )
+    assert 0.2 < time.perf_counter() - began < 5
+    assert source.closed and list(items) == []
+    items.close()
+
+
+def test_what_a_cancelled_stage_says_is_told() -> None:
+    release = threading.Event()
+
+    def call(x: int) -> int:
+        assert release.wait(30)
+        raise ValueError("yunet: terminated")
+
+    with pytest.raises(PipelineError, match=r"^s0: a step did not end within 0\.1 s \(yunet: terminated\); raise"):
+        next(run(range(9), call, limit=0.1, cancel=release.set))
+
+
+def test_a_source_over_the_limit_is_hung() -> None:
+    release = threading.Event()
+
+    def source() -> Iterator[int]:
+        yield 7
+        release.wait(30)
+        yield 8
+
+    items = run(source(), lambda x: x, limit=0.2, cancel=release.set)
+    assert next(items) == 7
+    with pytest.raises(PipelineError, match=r"^decode: a step did not end within 0\.2 s; raise --model-timeout"):
+        next(items)
+
+
+def test_a_hung_stage_that_cannot_be_stopped_is_still_an_error_and_closing_does_not_wait_again() -> None:
+    release, cancelled = threading.Event(), threading.Event()
+    items = run(range(9), stuck(release), limit=0.2, grace=0.2, cancel=cancelled.set)
+    assert [next(items), next(items)] == [0, 1]
+    threads = [t for t in threading.enumerate() if t.name == "mien-s0"]
+    with pytest.raises(PipelineError, match=r"s0: .* doctor`; mien-s0 could not be stopped, so end this process$"):
+        next(items)
+    assert cancelled.is_set()
+    began = time.perf_counter()
+    items.close()
+    assert time.perf_counter() - began < 0.15
+    release.set()
+    for thread in threads:
+        thread.join(10)
+
+
+def test_a_slow_consumer_a_full_queue_and_a_waiting_stage_are_not_hung() -> None:
+    items = run(range(6), pause(0.01), pause(0), limit=0.15, queue_size=1)
+    got = []
+    for item in items:
+        got.append(item)
+        time.sleep(0.3)  # the stages wait for room all this time
+    assert got == list(range(6))
+    # The second stage waits for the first, which takes longer than the limit over all, but not for one.
+    assert list(run(range(12), pause(0.05), lambda x: x, limit=0.3)) == list(range(12))
+
+
+def test_time_in_which_nobody_waits_is_not_counted() -> None:
+    items = run(range(3), pause(0.4), limit=0.5)
+    assert next(items) == 0
+    time.sleep(0.3)
+    assert list(items) == [1, 2]
+
+
+STOPPED = """
+import time
+from mien.stages import Run, Stage
+
+def slow(x):
+    print("in", flush=True)
+    time.sleep(0.4)
+    return x
+
+print(list(Run(range(2), [Stage("slow", slow)], limit=0.8)))
+"""
+
+
+def test_a_process_that_was_stopped_for_longer_than_the_limit_is_not_hung() -> None:
+    with subprocess.Popen([sys.executable, "-c", STOPPED], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "in\n"
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(2.0)
+        process.send_signal(signal.SIGCONT)
+        assert process.stdout.read().splitlines()[-1] == "[0, 1]"

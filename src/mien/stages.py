@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from time import monotonic, perf_counter
+from time import perf_counter
 from typing import Any, NoReturn, Self, TypeVar
 
 from mien.errors import PipelineError
@@ -39,6 +39,32 @@ class _Closed(Exception):
     """The queue was closed while a thread used it."""
 
 
+class _Late(Exception):
+    """Nothing came in the time given."""
+
+
+class _Clock:
+    """Times the calls of one thread: `with` around each. Waiting for a queue is no call."""
+
+    __slots__ = ("_timings", "began", "error", "name")
+
+    def __init__(self, name: str, timings: dict[str, float]) -> None:
+        self.name, self._timings = name, timings
+        self.began: float | None = None
+        """When the call that runs now began, by `perf_counter`."""
+        self.error = ""
+        """What a call raised; its text only, since an exception keeps the frames in memory."""
+
+    def __enter__(self) -> None:
+        self.began = perf_counter()
+
+    def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
+        if self.began is not None:
+            self._timings[self.name] += perf_counter() - self.began
+        self.began = None
+        self.error = "" if error is None else str(error)
+
+
 class _Queue:
     """Bounded hand-over between two threads; closing it wakes both at once, without polling."""
 
@@ -54,11 +80,13 @@ class _Queue:
             self._items.append(item)
             self._changed.notify_all()
 
-    def get(self) -> Any:
+    def get(self, seconds: float | None = None) -> Any:
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._items)
+            came = self._changed.wait_for(lambda: self._closed or self._items, seconds)
             if self._closed:
                 raise _Closed
+            if not came:
+                raise _Late
             item = self._items.popleft()
             self._changed.notify_all()
             return item
@@ -86,9 +114,12 @@ class Run(Iterator[T]):
         timings: busy seconds by stage name are added here; `source` names the first key.
         grace: seconds a stage may take to return after `close`; then `cancel` is called and it gets
             as many again.
+        limit: seconds one call of a stage, or one item of the source, may take while the consumer waits;
+            a longer one is hung: `cancel` is called, it gets the grace time, and `next` raises. Waiting for
+            another stage, or for the consumer, does not count. None: for ever.
 
     Raises:
-        PipelineError: a stage did not return in time.
+        PipelineError: a stage is hung, or did not return in time.
     """
 
     def __init__(
@@ -101,20 +132,21 @@ class Run(Iterator[T]):
         timings: dict[str, float] | None = None,
         grace: float = 10.0,
         cancel: Callable[[], None] | None = None,
+        limit: float | None = None,
     ) -> None:
-        self._timings = {} if timings is None else timings
+        timings = {} if timings is None else timings
         for name in (source, *(stage.name for stage in stages)):
-            self._timings.setdefault(name, 0.0)
-        self._source, self._grace, self._cancel = iter(items), grace, cancel
+            timings.setdefault(name, 0.0)
+        self._source, self._grace, self._cancel, self._limit = iter(items), grace, cancel, limit
         queues = [_Queue(queue_size) for _ in range(len(stages) + 1)]
+        self._clocks = [_Clock(name, timings) for name in (source, *(stage.name for stage in stages))]
         late: list[Exception] = []
-        work: list[tuple[str, Callable[..., None], tuple[Any, ...]]] = [
-            (source, _pump, (self._source, queues[0], self._timings, source, late))
-        ]
+        work: list[tuple[Callable[..., None], tuple[Any, ...]]] = [(_pump, (self._source, queues[0], late))]
         for stage, inlet, outlet in zip(stages, queues, queues[1:], strict=False):
-            work.append((stage.name, _work, (stage, inlet, outlet, self._timings)))
+            work.append((_work, (stage.call, inlet, outlet)))
         self._threads = [
-            threading.Thread(target=call, args=args, name=f"mien-{name}", daemon=True) for name, call, args in work
+            threading.Thread(target=call, args=(*args, clock), name=f"mien-{clock.name}", daemon=True)
+            for (call, args), clock in zip(work, self._clocks, strict=True)
         ]
         self._outlet, self._late = queues[-1], late
         self._started = self._closed = False
@@ -127,7 +159,7 @@ class Run(Iterator[T]):
             for thread in self._threads:
                 thread.start()
         try:
-            item = self._outlet.get()
+            item = self._take()
         except _Closed:
             raise StopIteration from None
         except BaseException:
@@ -159,10 +191,44 @@ class Run(Iterator[T]):
         if self._join() and self._cancel is not None:
             self._cancel()
         if stuck := self._join():
-            names = ", ".join(thread.name for thread in stuck)
-            raise PipelineError(f"{names} did not stop within {2 * self._grace:g} s; end this process")
+            raise PipelineError(f"{_names(stuck)} did not stop within {2 * self._grace:g} s; end this process")
         if self._late:
             raise self._late.pop()
+
+    def _take(self) -> Any:
+        """The next item, or PipelineError once a call has lasted `limit` seconds of this waiting."""
+        if self._limit is None:
+            return self._outlet.get()
+        watched = perf_counter()
+        while True:
+            due = min(self._begun(watched), default=perf_counter()) + self._limit
+            with suppress(_Late):
+                return self._outlet.get(max(0.0, due - perf_counter()))
+            now = perf_counter()
+            if now - due > min(1.0, self._limit):
+                watched = now  # this process stood still, stopped or starved, and so did its stages
+            elif now - min(self._begun(watched), default=now) >= self._limit:
+                self._hung(self._limit)
+
+    def _begun(self, watched: float) -> list[float]:
+        """When each call that runs now began, or began to be watched."""
+        begun = [clock.began for clock in self._clocks]
+        return [max(began, watched) for began in begun if began is not None]
+
+    def _hung(self, limit: float) -> NoReturn:
+        """Stop everything as far as it can be stopped, and name the oldest call."""
+        oldest = min(self._clocks, key=lambda clock: perf_counter() if clock.began is None else clock.began)
+        self._closed = True
+        self._stop()
+        if self._cancel is not None:
+            self._cancel()
+        stuck = self._join()
+        reason = f" ({oldest.error})" if oldest.error else ""
+        rest = f"; {_names(stuck)} could not be stopped, so end this process" if stuck else ""
+        raise PipelineError(
+            f"{oldest.name}: a step did not end within {limit:g} s{reason}; "
+            f"raise --model-timeout if it is only slow, else run `mien doctor`{rest}"
+        )
 
     def _fail(self, error: BaseException) -> NoReturn:
         try:
@@ -176,15 +242,19 @@ class Run(Iterator[T]):
 
     def _join(self) -> list[threading.Thread]:
         """Threads that still run after the grace time."""
-        deadline = monotonic() + self._grace
+        deadline = perf_counter() + self._grace
         for thread in self._threads:
-            thread.join(max(0.0, deadline - monotonic()))
+            thread.join(max(0.0, deadline - perf_counter()))
         return [thread for thread in self._threads if thread.is_alive()]
 
 
-def _pump(iterator: Iterator[Any], outlet: _Queue, timings: dict[str, float], name: str, late: list[Exception]) -> None:
+def _names(threads: Sequence[threading.Thread]) -> str:
+    return ", ".join(thread.name for thread in threads)
+
+
+def _pump(iterator: Iterator[Any], outlet: _Queue, late: list[Exception], clock: _Clock) -> None:
     try:
-        for item in _timed(iterator, timings, name):
+        for item in _timed(iterator, clock):
             outlet.put(item)
             del item
         outlet.put(_END)
@@ -198,35 +268,31 @@ def _pump(iterator: Iterator[Any], outlet: _Queue, timings: dict[str, float], na
             outlet.put(_Failure(error))
 
 
-def _timed(iterator: Iterator[Any], timings: dict[str, float], name: str) -> Iterator[Any]:
+def _timed(iterator: Iterator[Any], clock: _Clock) -> Iterator[Any]:
     while True:
-        started = perf_counter()
         try:
-            item = next(iterator)
+            with clock:
+                item = next(iterator)
         except StopIteration:
             return
-        finally:
-            timings[name] += perf_counter() - started
         yield item
         del item
 
 
-def _work(stage: Stage, inlet: _Queue, outlet: _Queue, timings: dict[str, float]) -> None:
+def _work(call: Callable[[Any], Any], inlet: _Queue, outlet: _Queue, clock: _Clock) -> None:
     with suppress(_Closed):
         while True:
             item = inlet.get()
             if item is _END or isinstance(item, _Failure):
                 outlet.put(item)
                 return
-            started = perf_counter()
             try:
-                item = stage.call(item)
+                with clock:
+                    item = call(item)
             except BaseException as error:  # raised again by Run.__next__
                 inlet.close()
                 outlet.put(_Failure(error))
                 return
-            finally:
-                timings[stage.name] += perf_counter() - started
             outlet.put(item)
             del item
 
