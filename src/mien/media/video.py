@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import av
 from av.container import InputContainer
@@ -19,6 +19,13 @@ from mien.media.normalize import Converter, planar_format
 from mien.media.orientation import Orientation
 from mien.media.planes import PlaneFormat
 from mien.media.siting import chroma_siting
+
+
+class Place(NamedTuple):
+    """A frame of a clip: its index, and its time in ticks as the reader gives it."""
+
+    index: int
+    pts: int
 
 
 class VideoReader:
@@ -48,6 +55,20 @@ class VideoReader:
 
     def close(self) -> None:
         """Nothing is held open between iterations; one that is not finished closes with its iterator."""
+
+    @property
+    def window(self) -> tuple[Fraction | None, Fraction | None]:
+        """The part of the source that is shown, in its seconds; None where it is not cut."""
+        return None, None
+
+    @property
+    def resampled(self) -> bool:
+        """Whether the frames have a clock of their own."""
+        return False
+
+    def frames(self, start: Place | None = None) -> Iterator[VideoFrame]:
+        """The frames from `start` on."""
+        return (frame for frame in self if start is None or frame.index >= start.index)
 
     def __iter__(self) -> Iterator[VideoFrame]:
         """Decode the frames.
