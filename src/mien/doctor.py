@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import distributions
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal
 
 from mien.errors import MienError
-from mien.options import Device
 
 RUNTIMES = (
     "onnxruntime",
@@ -105,7 +104,8 @@ def _guarded(name: str, check: Callable[[], Iterable[Check]]) -> tuple[Check, ..
 
 
 def _check_devices() -> Iterable[Check]:
-    from mien.runtime.session import Session, available_devices
+    from mien.runtime.graph import available_devices
+    from mien.runtime.session import Session
     from mien.zoo.registry import registry
 
     weights = [family.card.weights for family in registry().values()]
@@ -114,7 +114,7 @@ def _check_devices() -> Iterable[Check]:
     for device in available_devices():
         name = f"device {device}"
         try:
-            Session(smallest.path, cast(Device, device))
+            Session(smallest.path, device)
         except MienError as error:
             status: Literal["warning", "problem"] = "problem" if device == "cpu" else "warning"
             yield Check(name, status, str(error), "" if device == "cpu" else _GPU_FIX)

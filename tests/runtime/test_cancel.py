@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import time
 
 import numpy as np
 import onnx
@@ -11,6 +13,7 @@ from onnx import TensorProto, helper
 
 from mien.errors import ModelError
 from mien.runtime.session import Session
+from mien.runtime.watchdog import Watchdog
 from mien.zoo.registry import Zoo
 
 
@@ -81,3 +84,58 @@ def test_a_zoo_cancels_the_sessions_of_its_models_and_names_their_device() -> No
         thread.join(0.05)
     assert "terminate" in str(done[0])
     assert zoo.used_device == "cpu"
+
+
+def _endless(session: Session) -> str:
+    with pytest.raises(ModelError) as caught:
+        session(np.array(10**12, np.int64), np.zeros((64, 64), np.float32))
+    return str(caught.value)
+
+
+def test_a_watchdog_ends_each_inference_that_lasts_too_long_and_no_other() -> None:
+    session, other = (Session(_loop_model(), "cpu", threads=1, name=name) for name in ("slow", "quick"))
+    watchdog = Watchdog(0.3)
+    watchdog.add(session)
+    watchdog.add(other)
+    for _ in range(2):
+        began = time.perf_counter()
+        assert _endless(session) == (
+            "slow: the model gave no answer in time; raise --model-timeout if it is only slow, else run `mien doctor`"
+        )
+        assert 0.25 < time.perf_counter() - began < 5
+        assert other(np.array(2, np.int64), np.zeros((64, 64), np.float32))[0].shape == (64, 64)
+
+
+def test_a_watchdogs_thread_ends_with_it() -> None:
+    before = set(threading.enumerate())
+    watchdog = Watchdog(60)
+    watchdog.add(Session(_loop_model(), "cpu", threads=1))
+    (thread,) = set(threading.enumerate()) - before
+    assert thread.daemon
+    del watchdog
+    gc.collect()
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def test_time_in_which_the_process_stood_still_does_not_count() -> None:
+    session = Session(_loop_model(), "cpu", threads=1)
+    thread = threading.Thread(target=_endless, args=(session,))
+    thread.start()
+    while not session._running:
+        time.sleep(0.001)
+    (call,) = session._running
+    call.began -= 100
+    assert 0 < session.expire(50, since=time.perf_counter()) <= 50
+    assert not call.expired
+    assert session.expire(50) == 50
+    assert call.expired
+    thread.join(10)
+
+
+def test_a_zoo_with_a_timeout_watches_the_models_it_loads() -> None:
+    zoo = Zoo("cpu", timeout=0.1)
+    model = zoo.load("detector", "yunet")
+    assert model(np.zeros((32, 32, 3), np.uint8), 0.5) == []
+    with pytest.raises(ModelError, match=r"^yunet: the model gave no answer in time; raise --model-timeout"):
+        model(np.zeros((3200, 3200, 3), np.uint8), 0.5)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+import numpy as np
+
+from mien.errors import ModelError
 from mien.identity_data import IdentityData
 from mien.types import ByteArray, Detection, Face, FloatArray, Image, Patch
 from mien.zoo.registry import ModelCard
@@ -77,3 +80,19 @@ class Swapper(Protocol):
         self, crops: Sequence[Image], faces: Sequence[Face], masks: Sequence[Mapping[str, FloatArray] | None],
         identity: IdentityData, skin_tone: float,
     ) -> list[Patch]: ...  # fmt: skip
+
+
+def check_patches(name: str, patches: Sequence[Patch], crops: Sequence[Image]) -> None:
+    """Refuse what a swapper gave when it cannot be pasted over its crops.
+
+    Raises:
+        ModelError: another number or size of patches, or values that are not finite; names the model.
+    """
+    if len(patches) != len(crops):
+        raise ModelError(f"{name}: {len(patches)} patches for {len(crops)} crops; report this with the model's name")
+    for patch, crop in zip(patches, crops, strict=True):
+        if patch.rgb.shape != crop.shape or patch.mask.shape != crop.shape[:2]:
+            found, wanted = ("×".join(map(str, shape)) for shape in (patch.rgb.shape, crop.shape))
+            raise ModelError(f"{name}: a patch of {found} for a crop of {wanted}; report this with the model's name")
+        if not (np.isfinite(patch.rgb).all() and np.isfinite(patch.mask).all()):
+            raise ModelError(f"{name}: the model gave values that are not finite; verify the file and the device")

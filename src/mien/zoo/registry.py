@@ -5,6 +5,7 @@ A family is one class in one file, decorated with `@register(...)`. Nothing else
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import pkgutil
 import threading
@@ -16,9 +17,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar, get_args
 
-from mien.errors import OptionsError
+from mien.errors import ModelError, OptionsError
 from mien.options import Device
-from mien.runtime.session import Session
+from mien.runtime.session import Fallback, Runtime, Session
+from mien.runtime.watchdog import Watchdog
 
 Task = Literal["detector", "landmarker", "embedder", "swapper", "masker", "expression"]
 TASKS: tuple[Task, ...] = get_args(Task)
@@ -37,6 +39,22 @@ class Weights:
     def path(self) -> Path:
         """Where the file lies on this machine."""
         return Path(str(files("mien") / "weights" / self.file))
+
+    def checked(self) -> Path:
+        """The path, once the file is known to be the one that was shipped: a millisecond per megabyte.
+
+        Raises:
+            ModelError: it is missing, cut or altered.
+        """
+        try:
+            data = self.path.read_bytes()
+        except OSError as error:
+            raise ModelError(f"{self.path}: cannot be read ({error.strerror}); install mien again") from error
+        if len(data) != self.size:
+            raise ModelError(f"{self.path}: is damaged ({len(data)} bytes of {self.size}); install mien again")
+        if hashlib.sha256(data).hexdigest() != self.sha256:
+            raise ModelError(f"{self.path}: is damaged (its sha256 is not the one it shipped with); install mien again")
+        return self.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +76,7 @@ _C = TypeVar("_C", bound=type[Any])
 
 
 def register(card: ModelCard) -> Callable[[_C], _C]:
-    """Mark a class as the model family that `card` describes. The class is built with `(device)`."""
+    """Mark a class as the model family that `card` describes. The class is built with `(where)`, see `Runtime`."""
 
     def mark(cls: _C) -> _C:
         cls.card = card
@@ -82,10 +100,17 @@ def registry() -> Mapping[tuple[Task, str], type[Any]]:
 
 
 class Zoo:
-    """Loads models on one device, each once, from any thread. Not global: whoever needs models owns a Zoo."""
+    """Loads models on one device, each once, from any thread. Not global: whoever needs models owns a Zoo.
 
-    def __init__(self, device: Device = "auto") -> None:
+    Args:
+        fallback: `cpu` lets a network go on there when its device has no memory left even for one item.
+        timeout: seconds an inference may take before it fails with ModelError; None: for ever.
+    """
+
+    def __init__(self, device: Device = "auto", *, fallback: Fallback = "none", timeout: float | None = None) -> None:
         self.device = device
+        self._runtime = Runtime(device, fallback)
+        self._watchdog = None if timeout is None else Watchdog(timeout)
         self._loaded: dict[tuple[Task, str], Any] = {}
         self._lock = threading.Lock()
 
@@ -103,7 +128,11 @@ class Zoo:
                 if family is None:
                     names = ", ".join(sorted(n for t, n in registry() if t == task))
                     raise OptionsError(f"no {task} is called {name!r}; choose one of: {names}")
-                self._loaded[key] = family(self.device)
+                model = family(self._runtime)
+                if self._watchdog is not None:
+                    for session in _sessions(model):
+                        self._watchdog.add(session)
+                self._loaded[key] = model
             return self._loaded[key]
 
     def cancel(self) -> None:
@@ -113,15 +142,23 @@ class Zoo:
 
     @property
     def used_device(self) -> str:
-        """Device that the loaded networks really run on; `cpu` before any is loaded."""
+        """Devices that the loaded networks really run on; `cpu` before any is loaded."""
         return ", ".join(sorted({session.device for session in self._sessions()})) or "cpu"
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a report must say of the networks: what was done because memory ran out, each once."""
+        return tuple(dict.fromkeys(note for session in self._sessions() for note in session.notes))
+
     def _sessions(self) -> list[Session]:
-        """Sessions that the loaded models hold as attributes."""
-        parts = (getattr(model, "__dict__", {}).values() for model in tuple(self._loaded.values()))
-        return [part for values in parts for part in tuple(values) if isinstance(part, Session)]
+        return [session for model in tuple(self._loaded.values()) for session in _sessions(model)]
 
     @property
     def loaded(self) -> tuple[ModelCard, ...]:
         """Cards of the models loaded so far."""
         return tuple(model.card for model in self._loaded.values())
+
+
+def _sessions(model: Any) -> list[Session]:
+    """Sessions that a model holds as attributes."""
+    return [part for part in tuple(getattr(model, "__dict__", {}).values()) if isinstance(part, Session)]

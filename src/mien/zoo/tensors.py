@@ -1,47 +1,98 @@
-"""What every adapter shares: the check of a graph against its contract, and normalisation."""
+"""What every adapter shares: a network that is held to its contract, and normalisation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from mien.errors import ModelError
-from mien.options import Device
-from mien.runtime.session import Session, Tensor
+from mien.runtime.session import Session, Tensor, Where
 from mien.types import ByteArray, FloatArray
 from mien.zoo.registry import ModelCard
 
 Shape: TypeAlias = Sequence[int | str]
-"""Expected dimensions: an int must be that size (or free), a name must be free."""
+"""Expected dimensions: an int must be that size (or free), a name must be free.
+
+A name of an input stands for one size in all of a call's arrays, results too; other names stand for any.
+"""
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
 
-def open_session(card: ModelCard, device: Device, file: Path | bytes | None = None) -> Session:
-    """A session on a model's weights, or on another file of the same family."""
-    if file is None:
-        if card.weights is None:
-            raise ModelError(f"{card.name}: no weights ship with mien; pass a file")
-        file = card.weights.path
-    return Session(file, device)
-
-
-def expect(session: Session, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> None:
-    """Check number, order and shapes of a graph's inputs and outputs.
+class Network(Session):
+    """A model's weights, or another file of the same family, as a callable that keeps its contract.
 
     Raises:
-        ModelError: what was expected and what was found.
+        ModelError: the file is not the one that shipped, or its inputs and outputs are others than expected.
+        DeviceError: see `Session`.
     """
-    for role, wanted, found in (("inputs", inputs, session.inputs), ("outputs", outputs, session.outputs)):
-        if len(wanted) != len(found) or not all(map(_fits, wanted, found)):
-            raise ModelError(
-                f"{session.name}: expected {role} {_text(wanted)} but found "
-                f"{_text([tensor.shape for tensor in found])}; this file is not the model it is named after"
-            )
+
+    def __init__(
+        self,
+        card: ModelCard,
+        where: Where,
+        file: Path | bytes | None,
+        inputs: Sequence[Shape],
+        outputs: Sequence[Shape],
+    ) -> None:
+        if file is None:
+            if card.weights is None:
+                raise ModelError(f"{card.name}: no weights ship with mien; pass a file")
+            file = card.weights.checked()
+        super().__init__(file, where, name=card.name)
+        self._wanted = (tuple(inputs), tuple(outputs))
+        for role, wanted, found in (("inputs", inputs, self.inputs), ("outputs", outputs, self.outputs)):
+            if len(wanted) != len(found) or not all(map(_fits, wanted, found)):
+                raise ModelError(
+                    f"{self._file}: expected {role} {_text(wanted)} but found "
+                    f"{_text([tensor.shape for tensor in found])}; this file is not the model it is named after"
+                )
+            if other := {tensor.type for tensor in found} - {"tensor(float)"}:
+                raise ModelError(
+                    f"{self._file}: expected {role} of float32 but found {', '.join(sorted(other))}; "
+                    "convert the file to float32 inputs and outputs"
+                )
+
+    def __call__(self, *arrays: npt.NDArray[np.float32]) -> Sequence[FloatArray]:
+        """The outputs of one inference.
+
+        Raises:
+            ModelError: it failed, was given or gave values that are not finite, or gave other shapes than agreed.
+        """
+        for array in arrays:
+            if not np.isfinite(array).all():
+                raise ModelError(f"{self.name}: was given values that are not finite; report this with the file")
+        outputs = super().__call__(*arrays)
+        wanted, promised = self._wanted
+        sizes = {
+            name: size
+            for shape, array in zip(wanted, arrays, strict=True)
+            for name, size in zip(shape, array.shape, strict=True)
+            if isinstance(name, str)
+        }
+        for shape, output in zip(promised, outputs, strict=True):
+            if not _keeps(shape, output.shape, sizes):
+                raise ModelError(
+                    f"{self.name}: gave {_text([output.shape])} for {_text([array.shape for array in arrays])}; "
+                    "this file is not the model it is named after"
+                )
+        require_finite(self.name, *outputs)
+        return outputs
+
+
+def require_finite(name: str, *outputs: npt.NDArray[np.floating]) -> None:
+    """Refuse what a network gave, or what was made of it, when it is not finite.
+
+    Raises:
+        ModelError: names the model.
+    """
+    if not all(np.isfinite(output).all() for output in outputs):
+        raise ModelError(f"{name}: the model gave values that are not finite; verify the file and the device")
 
 
 def _fits(wanted: Shape, found: Tensor) -> bool:
@@ -50,20 +101,15 @@ def _fits(wanted: Shape, found: Tensor) -> bool:
     )
 
 
+def _keeps(promised: Shape, found: Sequence[int], sizes: Mapping[str, int]) -> bool:
+    return len(promised) == len(found) and all(
+        size == (sizes.get(want, size) if isinstance(want, str) else want)
+        for want, size in zip(promised, found, strict=True)
+    )
+
+
 def _text(shapes: Sequence[Sequence[int | str | None]]) -> str:
     return ", ".join("×".join("?" if size is None else str(size) for size in shape) for shape in shapes)
-
-
-def run(session: Session, *arrays: FloatArray) -> Sequence[FloatArray]:
-    """The outputs of one inference.
-
-    Raises:
-        ModelError: it failed, or gave values that are not finite.
-    """
-    outputs = session(*arrays)
-    if not all(np.isfinite(output).all() for output in outputs):
-        raise ModelError(f"{session.name}: the model gave values that are not finite; verify the file and the device")
-    return outputs
 
 
 def to_nchw(crops: ByteArray, mean: Sequence[float], std: Sequence[float]) -> FloatArray:
@@ -71,12 +117,6 @@ def to_nchw(crops: ByteArray, mean: Sequence[float], std: Sequence[float]) -> Fl
     scale = (1 / (255 * np.asarray(std, np.float64))).astype(np.float32)
     shift = (np.asarray(mean, np.float64) / np.asarray(std, np.float64)).astype(np.float32)
     return np.ascontiguousarray((crops * scale - shift).transpose(0, 3, 1, 2))
-
-
-def unit(vectors: FloatArray) -> FloatArray:
-    """Rows scaled to length 1; a zero row stays zero."""
-    length = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return np.asarray(vectors / np.maximum(length, 1e-12), np.float32)
 
 
 def sigmoid(logits: FloatArray) -> FloatArray:

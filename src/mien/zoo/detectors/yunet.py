@@ -10,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from mien.options import Device
+from mien.errors import ModelError
+from mien.runtime.session import Where
 from mien.types import ByteArray, Detection, FloatArray
 from mien.zoo.nms import nms
 from mien.zoo.registry import ModelCard, Weights, register
-from mien.zoo.tensors import expect, open_session, run
+from mien.zoo.tensors import Network, require_finite
 
 STRIDES = (8, 16, 32)
 
@@ -34,17 +35,22 @@ class YuNet:
 
     card: ModelCard
 
-    def __init__(self, device: Device = "auto", file: Path | bytes | None = None) -> None:
-        self._session = open_session(self.card, device, file)
+    def __init__(self, where: Where = "auto", file: Path | bytes | None = None) -> None:
         outputs = [("n", "cells", width) for width in (1, 1, 4, 10) for _ in STRIDES]
-        expect(self._session, [("n", 3, "h", "w")], outputs)
+        self._network = Network(self.card, where, file, [("n", 3, "h", "w")], outputs)
 
     def __call__(self, image: ByteArray, min_score: float) -> list[Detection]:
         """Faces in one H×W×3 RGB uint8 image, best first, in its pixels."""
         height, width = (-(-side // 32) * 32 for side in image.shape[:2])
         padded = np.zeros((1, 3, height, width), np.float32)
         padded[0, :, : image.shape[0], : image.shape[1]] = image[:, :, ::-1].transpose(2, 0, 1)
-        boxes, scores, points = decode(run(self._session, padded), width, height, min_score)
+        outputs = self._network(padded)
+        cells = [(height // stride) * (width // stride) for stride in STRIDES] * 4
+        if any(output.shape[:2] != (1, count) for output, count in zip(outputs, cells, strict=True)):
+            found = ", ".join(str(output.shape[1]) for output in outputs)
+            raise ModelError(f"{self.card.name}: gave {found} cells, not {cells}; this file is not YuNet")
+        boxes, scores, points = decode(outputs, width, height, min_score)
+        require_finite(self.card.name, boxes, points)
         return [Detection(boxes[i], float(scores[i]), points[i]) for i in nms(boxes, scores)]
 
 
@@ -61,8 +67,14 @@ def decode(
         score = np.sqrt(np.clip(cls[:, 0], 0, 1) * np.clip(obj[:, 0], 0, 1))
         cells = np.flatnonzero(score >= min_score)
         origin = np.stack([cells % (width // stride), cells // (width // stride)], 1).astype(np.float32)
-        centre, half = (origin + box[cells, :2]) * stride, np.exp(box[cells, 2:]) * (stride / 2)
+        centre, half = (origin + box[cells, :2]) * stride, _exp(box[cells, 2:]) * (stride / 2)
         points = (origin[:, None] + kps[cells].reshape(-1, 5, 2)) * stride
         found.append((np.concatenate([centre - half, centre + half], 1), score[cells], points))
     boxes, scores, points = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return boxes, scores, points
+
+
+def _exp(values: FloatArray) -> FloatArray:
+    """Infinite, without a warning, where a network gave nonsense: its caller looks."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.exp(values), np.float32)

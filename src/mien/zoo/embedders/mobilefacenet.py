@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mien.options import Device
+import numpy as np
+
+from mien.errors import ModelError
+from mien.runtime.session import Where
 from mien.types import ByteArray, FloatArray
 from mien.zoo.registry import ModelCard, Weights, register
-from mien.zoo.tensors import IMAGENET_MEAN, IMAGENET_STD, expect, open_session, run, to_nchw, unit
+from mien.zoo.tensors import IMAGENET_MEAN, IMAGENET_STD, Network, to_nchw
 
 
 @register(
@@ -32,11 +35,13 @@ class MobileFaceNet:
     template = "arcface_112_v2"
     size = 112
 
-    def __init__(self, device: Device = "auto", file: Path | bytes | None = None) -> None:
-        self._session = open_session(self.card, device, file)
-        expect(self._session, [("n", 3, 112, 112)], [("n", 128)])
+    def __init__(self, where: Where = "auto", file: Path | bytes | None = None) -> None:
+        self._network = Network(self.card, where, file, [("n", 3, 112, 112)], [("n", 128)])
 
     def __call__(self, crops: ByteArray) -> FloatArray:
         """N×112×112×3 RGB uint8 → N×128, L2-normalised."""
-        (embeddings,) = run(self._session, to_nchw(crops, IMAGENET_MEAN, IMAGENET_STD))
-        return unit(embeddings)
+        (embeddings,) = self._network(to_nchw(crops, IMAGENET_MEAN, IMAGENET_STD))
+        lengths = np.linalg.norm(embeddings.astype(np.float64), axis=1)
+        if not (lengths > 1e-6).all():  # of no person at all, yet it would be compared
+            raise ModelError(f"{self.card.name}: the model gave an empty embedding; verify the file and the device")
+        return np.asarray(embeddings / lengths[:, None], np.float32)

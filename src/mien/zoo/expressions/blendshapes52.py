@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from mien.mesh import EYE_CORNERS
-from mien.options import Device
+from mien.runtime.session import Where
 from mien.types import FloatArray
 from mien.zoo.registry import ModelCard, Weights, register
-from mien.zoo.tensors import expect, open_session, run
+from mien.zoo.tensors import Network
 
 
 @register(
@@ -31,9 +31,8 @@ class Blendshapes52:
 
     card: ModelCard
 
-    def __init__(self, device: Device = "auto", file: Path | bytes | None = None) -> None:
-        self._session = open_session(self.card, device, file)
-        expect(self._session, [(1, 146, 2)], [(52,)])
+    def __init__(self, where: Where = "auto", file: Path | bytes | None = None) -> None:
+        self._network = Network(self.card, where, file, [(1, 146, 2)], [(52,)])
         with np.load(str(files("mien") / "weights" / "face_mesh_478.npz")) as mesh:
             self._points = mesh["blendshape_input_index"]
             self.names: tuple[str, ...] = tuple(mesh["blendshape_names"].tolist())
@@ -42,7 +41,7 @@ class Blendshapes52:
         """N×478×2+ mesh points in pixels → N×52 scores 0–1."""
         points = np.ascontiguousarray(_upright(meshes[:, :, :2])[:, self._points])
         # The graph fixes its batch at 1; it takes about a millisecond.
-        scores = [run(self._session, one[None])[0] for one in points]
+        scores = [self._network(one[None])[0] for one in points]
         return np.asarray(scores, np.float32).reshape(-1, 52)
 
 

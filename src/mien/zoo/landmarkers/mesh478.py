@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from mien.options import Device
+from mien.runtime.session import Where
 from mien.types import ByteArray, FloatArray
 from mien.zoo.registry import ModelCard, Weights, register
-from mien.zoo.tensors import expect, open_session, run, sigmoid
+from mien.zoo.tensors import Network, sigmoid
 
 
 @register(
@@ -28,13 +28,14 @@ class Mesh478:
     card: ModelCard
     size = 256
 
-    def __init__(self, device: Device = "auto", file: Path | bytes | None = None) -> None:
-        self._session = open_session(self.card, device, file)
-        expect(self._session, [("n", 256, 256, 3)], [("n", 1, 1, 1434), ("n", 1, 1, 1), ("n", 1)])
+    def __init__(self, where: Where = "auto", file: Path | bytes | None = None) -> None:
+        self._network = Network(
+            self.card, where, file, [("n", 256, 256, 3)], [("n", 1, 1, 1434), ("n", 1, 1, 1), ("n", 1)]
+        )
 
     def __call__(self, crops: ByteArray) -> tuple[FloatArray, FloatArray]:
         """N×256×256×3 RGB uint8 → (N×478×3 crop pixels, N presence 0–1)."""
-        points, presence, _tongue = run(self._session, crops * np.float32(1 / 255))
+        points, presence, _tongue = self._network(crops * np.float32(1 / 255))
         points = np.array(points, np.float32).reshape(-1, 478, 3)
         # The network's 0 is the crop's edge (mirrored crops add up to 256, not 255); ours is a pixel's centre.
         points[:, :, :2] -= 0.5

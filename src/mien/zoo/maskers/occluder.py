@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from mien.options import Device
+from mien.runtime.session import Where
 from mien.types import ByteArray, FloatArray
 from mien.zoo.registry import ModelCard, Weights, register
-from mien.zoo.tensors import expect, open_session, run, to_nchw
+from mien.zoo.tensors import Network, to_nchw
 
 SIZE, MARGIN = 160, 1.3
 """Side of the crop in pixels, and over the extent of the mesh."""
@@ -37,11 +37,10 @@ class Occluder:
     margin = MARGIN
     classes = ("occluder",)
 
-    def __init__(self, device: Device = "auto", file: Path | bytes | None = None) -> None:
-        self._session = open_session(self.card, device, file)
-        expect(self._session, [("n", 3, SIZE, SIZE)], [("n", 1, SIZE, SIZE)])
+    def __init__(self, where: Where = "auto", file: Path | bytes | None = None) -> None:
+        self._network = Network(self.card, where, file, [("n", 3, SIZE, SIZE)], [("n", 1, SIZE, SIZE)])
 
     def __call__(self, crops: ByteArray) -> FloatArray:
         """N×160×160×3 RGB uint8 → N×160×160×1 probabilities of being covered."""
-        (covered,) = run(self._session, to_nchw(crops, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5)))
+        (covered,) = self._network(to_nchw(crops, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5)))
         return np.asarray(covered.reshape(-1, SIZE, SIZE, 1), np.float32)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from mien.options import Device
+from mien.runtime.session import Where
 from mien.types import ByteArray, FloatArray
 from mien.zoo.registry import ModelCard, Weights, register
-from mien.zoo.tensors import IMAGENET_MEAN, IMAGENET_STD, expect, open_session, run, to_nchw
+from mien.zoo.tensors import IMAGENET_MEAN, IMAGENET_STD, Network, to_nchw
 
 
 @register(
@@ -32,11 +32,10 @@ class SkinHair:
     margin = 1.6
     classes = ("skin", "clothes", "hair")
 
-    def __init__(self, device: Device = "auto", file: Path | bytes | None = None) -> None:
-        self._session = open_session(self.card, device, file)
-        expect(self._session, [("n", 3, 512, 512)], [("n", 3, 512, 512)])
+    def __init__(self, where: Where = "auto", file: Path | bytes | None = None) -> None:
+        self._network = Network(self.card, where, file, [("n", 3, 512, 512)], [("n", 3, 512, 512)])
 
     def __call__(self, crops: ByteArray) -> FloatArray:
         """N×512×512×3 RGB uint8 → N×512×512×3 probabilities of skin, clothes, hair."""
-        (masks,) = run(self._session, to_nchw(crops, IMAGENET_MEAN, IMAGENET_STD))
+        (masks,) = self._network(to_nchw(crops, IMAGENET_MEAN, IMAGENET_STD))
         return np.ascontiguousarray(masks.transpose(0, 2, 3, 1))

@@ -19,7 +19,7 @@ from mien.color import as_float, from_lab, robust_offset, smooth, to_lab
 from mien.eyes import put_eyes
 from mien.identity_data import IdentityData
 from mien.mesh import MOUTH, SURFACE, interpolate, polygon_mask, rasterise, topology
-from mien.options import Device
+from mien.runtime.session import Where
 from mien.shape import neutral, reshape, transfer_strength
 from mien.texture import sample, surface
 from mien.types import ByteArray, Face, FloatArray, Image, Patch
@@ -71,7 +71,7 @@ class TextureSwapper:
     margin = 1.3
     needs_mask = True
 
-    def __init__(self, device: Device = "auto") -> None:
+    def __init__(self, where: Where = "auto") -> None:
         pass  # no network, so no device
 
     def __call__(

@@ -1,0 +1,49 @@
+"""Ends inferences that last too long, wherever they were started from."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Sequence
+from time import perf_counter
+
+from mien.runtime.session import Session
+
+
+class Watchdog:
+    """Looks after sessions from one thread, which sleeps until the next inference could be due.
+
+    The thread starts with the first session and ends with this object.
+
+    Args:
+        limit: seconds an inference may take.
+    """
+
+    def __init__(self, limit: float) -> None:
+        self._limit = limit
+        self._sessions: list[weakref.ref[Session]] = []
+        self._stop = threading.Event()
+        self._started = False
+        weakref.finalize(self, self._stop.set)
+
+    def add(self, session: Session) -> None:
+        """Watch this session as long as it lives. Call from one thread at a time."""
+        self._sessions.append(weakref.ref(session))
+        if not self._started:
+            self._started = True
+            # The thread refers to the parts only, never to this object, which could not end otherwise.
+            work = (self._sessions, self._limit, self._stop)
+            threading.Thread(target=_watch, args=work, name="mien-watchdog", daemon=True).start()
+
+
+def _watch(sessions: Sequence[weakref.ref[Session]], limit: float, stop: threading.Event) -> None:
+    since, wait = 0.0, limit
+    while True:
+        due = perf_counter() + wait
+        if stop.wait(wait):
+            return
+        if perf_counter() - due > min(1.0, limit):
+            since = perf_counter()  # this process stood still, stopped or starved, and so did its inferences
+        alive = [session for reference in tuple(sessions) if (session := reference()) is not None]
+        wait = min((session.expire(limit, since) for session in alive), default=limit)
+        alive.clear()

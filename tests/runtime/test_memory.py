@@ -1,0 +1,289 @@
+"""A device whose memory runs out: the batch shrinks, the graph is opened again, the CPU takes over, or one error."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from mien.errors import DeviceError, ModelError
+from mien.options import Device
+from mien.runtime.graph import PROVIDERS, Graph
+from mien.runtime.memory import is_out_of_memory
+from mien.runtime.session import Fallback, Runtime, Session
+from mien.zoo.registry import ModelCard, Zoo
+
+ARENA = (
+    "[ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : Non-zero status code returned while running Conv node. "
+    "Name:'/conv' Status Message: \n/onnxruntime/core/framework/bfc_arena.cc:376 "
+    "void* onnxruntime::BFCArena::AllocateRawInternal(size_t, bool) "
+    "Failed to allocate memory for requested buffer of size 939524096\n"
+)
+
+
+@dataclass
+class Value:
+    name: str
+    shape: Sequence[int | str | None]
+    type: str = "tensor(float)"
+
+
+@dataclass(eq=False)
+class FakeDevice:
+    """A device that fails as told, and the graphs that were opened on it."""
+
+    fails: Callable[[str, int], bool] = lambda device, items: False
+    error: Callable[[], BaseException] = lambda: RuntimeError(ARENA)
+    opening: Callable[[str], bool] = lambda device: False
+    inputs: Sequence[Value] = (Value("x", ("batch", 3)), Value("shift", (1, 3)))
+    outputs: Sequence[Value] = (Value("y", ("batch", 3)), Value("sums", ("batch",)))
+    opened: list[str] = field(default_factory=list)
+    batches: list[int] = field(default_factory=list)
+    graphs: list[weakref.ref[Any]] = field(default_factory=list)
+    held: list[int] = field(default_factory=list)
+    """Graphs alive when one was opened."""
+
+    def open(self, model: Path | bytes, device: Device, threads: int) -> Graph:
+        gc.collect()
+        self.held.append(sum(graph() is not None for graph in self.graphs))
+        self.opened.append(device)
+        if self.opening(device):
+            raise self.error()
+        graph = Opened(self, device)
+        self.graphs.append(weakref.ref(graph))
+        return graph
+
+    def session(self, device: Device = "cuda", fallback: Fallback = "none") -> Session:
+        return Session(b"", Runtime(device, fallback, self.open), name="net")
+
+
+class Opened:
+    """y = 2x + shift, and the sums of x."""
+
+    def __init__(self, owner: FakeDevice, device: Device) -> None:
+        self.owner, self.device = owner, device
+
+    def get_providers(self) -> Sequence[str]:
+        return [PROVIDERS[self.device]]
+
+    def get_inputs(self) -> Sequence[Value]:
+        return self.owner.inputs
+
+    def get_outputs(self) -> Sequence[Value]:
+        return self.owner.outputs
+
+    def run(self, names: object, feeds: Mapping[str, npt.NDArray[Any]], options: object) -> Sequence[npt.NDArray[Any]]:
+        x = feeds["x"]
+        self.owner.batches.append(len(x))
+        if self.owner.fails(self.device, len(x)):
+            raise self.owner.error()
+        return [2 * x + feeds["shift"], x.sum(1)]
+
+
+X = np.arange(30, dtype=np.float32).reshape(10, 3)
+SHIFT = np.array([[1, 2, 3]], np.float32)
+
+
+def check(outputs: Sequence[npt.NDArray[Any]], x: npt.NDArray[Any] = X) -> None:
+    np.testing.assert_array_equal(outputs[0], 2 * x + SHIFT)
+    np.testing.assert_array_equal(outputs[1], x.sum(1))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ARENA,
+        "CUDA failure 2: out of memory ; GPU=0 ; expr=cudaStreamCreateWithFlags(&stream)",
+        "CUDA out of memory. Tried to allocate 20.00 MiB",
+        "BFCArena: Available memory of 100 is smaller than requested bytes of 200",
+        "bad allocation",
+        "std::bad_alloc",
+        "CUBLAS failure 3: CUBLAS_STATUS_ALLOC_FAILED ; GPU=0",
+        "CUDNN failure 4: CUDNN_STATUS_ALLOC_FAILED ; GPU=0",
+        "[executionContext.cpp::2] Error Code 2: OutOfMemory (Requested size was 5 bytes.)",
+        "Cuda Error in allocate: 2 (out of memory)",
+    ],
+)
+def test_what_an_exhausted_memory_says(text: str) -> None:
+    assert is_out_of_memory(RuntimeError(text))
+
+
+def test_what_other_failures_say() -> None:
+    assert is_out_of_memory(MemoryError())
+    for text in ("CUDA failure 700: an illegal memory access was encountered", "CUDA failure 209", "invalid graph", ""):
+        assert not is_out_of_memory(RuntimeError(text))
+
+
+def test_a_batch_is_halved_until_it_fits_and_that_is_remembered() -> None:
+    device = FakeDevice(lambda _, items: items > 3)
+    session = device.session()
+    check(session(X, SHIFT))
+    assert device.batches == [10, 5, 2, 2, 2, 2, 2]
+    device.batches.clear()
+    check(session(X[:5], SHIFT), X[:5])
+    assert device.batches == [2, 2, 1]
+    assert device.opened == ["cuda"]
+    assert session.notes == ("net: out of memory on cuda; at most 2 done at a time",)
+
+
+def test_only_the_part_that_failed_is_done_again() -> None:
+    calls = iter([False, False, True])
+    device = FakeDevice(lambda _, items: next(calls, False))
+    session = device.session()
+    session._most = 4
+    check(session(X, SHIFT))
+    assert device.batches == [4, 4, 2, 1, 1]
+
+
+def test_one_item_that_does_not_fit_has_the_graph_opened_again_when_the_old_one_is_gone() -> None:
+    calls = iter([True])
+    device = FakeDevice(lambda _, items: next(calls, False))
+    session = device.session()
+    check(session(X[:1], SHIFT), X[:1])
+    assert device.opened == ["cuda", "cuda"]
+    assert device.held == [0, 0]
+    assert session.notes == ("net: out of memory on cuda; opened again to free it",)
+    check(session(X, SHIFT))
+    assert device.opened == ["cuda", "cuda"]
+
+
+@pytest.mark.parametrize("error", [lambda: RuntimeError(ARENA), MemoryError], ids=["words", "type"])
+def test_the_cpu_takes_over_when_asked_to(error: Callable[[], BaseException]) -> None:
+    device = FakeDevice(lambda device, _: device == "cuda", error)
+    session = device.session(fallback="cpu")
+    check(session(X, SHIFT))
+    assert device.batches == [10, 5, 2, 1, 1, 10]
+    assert device.opened == ["cuda", "cuda", "cpu"]
+    assert device.held == [0, 0, 0]
+    assert session.device == "cpu"
+    assert session.notes == (
+        "net: out of memory on cuda; at most 1 done at a time",
+        "net: out of memory on cuda; opened again to free it",
+        "net: out of memory on cuda; done on the CPU from there on",
+    )
+
+
+def test_without_a_fallback_it_is_one_error_with_the_next_step() -> None:
+    device = FakeDevice(lambda device, _: True)
+    session = device.session()
+    with pytest.raises(DeviceError) as caught:
+        session(X, SHIFT)
+    assert str(caught.value) == (
+        "net: out of memory on cuda, even for one item; "
+        "close what else uses it, pass --fallback cpu, or choose --device cpu"
+    )
+    device.fails = lambda device, _: False
+    check(session(X, SHIFT))  # and the session can go on when there is memory again
+
+
+def test_a_cpu_without_memory_has_nowhere_to_go() -> None:
+    device = FakeDevice(lambda device, _: True)
+    with pytest.raises(DeviceError, match="net: out of memory on cpu, even for one item; close other programs"):
+        device.session(fallback="cpu")(X, SHIFT)
+    assert device.opened == ["cuda", "cuda", "cpu"]
+
+
+def test_memory_that_runs_out_while_opening() -> None:
+    device = FakeDevice(opening=lambda device: device == "cuda")
+    session = device.session(fallback="cpu")
+    assert (session.device, session.notes) == ("cpu", ("net: out of memory on cuda; done on the CPU instead",))
+    check(session(X, SHIFT))
+    with pytest.raises(DeviceError, match="net: out of memory on cuda, even for one item; close what else"):
+        device.session()
+
+
+def test_memory_that_runs_out_while_opening_again() -> None:
+    device = FakeDevice(lambda device, _: device == "cuda", opening=lambda _: len(device.opened) == 2)
+    session = device.session(fallback="cpu")
+    check(session(X[:1], SHIFT), X[:1])
+    assert device.opened == ["cuda", "cuda", "cpu"]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs"),
+    [
+        ((Value("x", (10, 3)), Value("shift", (1, 3))), (Value("y", (10, 3)), Value("sums", (10,)))),
+        ((Value("x", ("n", 3)), Value("shift", (1, 3))), (Value("y", ("faces", 3)), Value("sums", ("n",)))),
+        ((Value("x", ("n", 3)), Value("shift", ("m", 3))), (Value("y", ("n", 3)), Value("sums", ("n",)))),
+    ],
+    ids=["fixed", "results of another number", "two numbers"],
+)
+def test_a_graph_that_cannot_be_split_is_not(inputs: Sequence[Value], outputs: Sequence[Value]) -> None:
+    device = FakeDevice(lambda device, _: device == "cuda", inputs=inputs, outputs=outputs)
+    check(device.session(fallback="cpu")(X, SHIFT))
+    assert device.batches == [10, 10, 10]
+
+
+def test_other_errors_name_the_network_in_one_line_and_are_not_tried_again() -> None:
+    device = FakeDevice(lambda *_: True, lambda: RuntimeError("Non-zero status code:\n  invalid\n argument"))
+    with pytest.raises(ModelError) as caught:
+        device.session(fallback="cpu")(X, SHIFT)
+    assert str(caught.value) == (
+        "net: inference failed (Non-zero status code: invalid argument); run `mien doctor`, or choose another device"
+    )
+    assert device.batches == [10]
+
+
+def test_an_empty_batch() -> None:
+    device = FakeDevice()
+    check(device.session()(X[:0], SHIFT), X[:0])
+    assert device.batches == [0]
+
+
+def test_many_threads_that_run_out_together_act_once() -> None:
+    barrier = threading.Barrier(4)
+
+    def fails(device: str, items: int) -> bool:
+        if device == "cuda" and not barrier.broken:
+            with suppress(threading.BrokenBarrierError):
+                barrier.wait(0.2)
+        return device == "cuda"
+
+    device = FakeDevice(fails)
+    session = device.session(fallback="cpu")
+    results: list[Sequence[npt.NDArray[Any]]] = [[] for _ in range(4)]
+
+    def work(index: int) -> None:
+        results[index] = session(X + index, SHIFT)
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    for index, outputs in enumerate(results):
+        check(outputs, X + index)
+    assert session.device == "cpu"
+    assert device.opened.count("cpu") == 1
+    assert device.opened.count("cuda") <= 5
+    assert len(session.notes) == 3
+
+
+def test_a_zoo_tells_each_note_once() -> None:
+    device = FakeDevice(lambda device, _: device == "cuda")
+
+    class Model:
+        card = ModelCard("net", "swapper", "CC0-1.0", True, "made here")
+
+        def __init__(self) -> None:
+            self.first, self.second = device.session(fallback="cpu"), device.session(fallback="cpu")
+
+    zoo, model = Zoo("cpu", fallback="cpu"), Model()
+    zoo._loaded["swapper", "net"] = model
+    assert not zoo.notes
+    model.first(X[:1], SHIFT)
+    model.second(X[:1], SHIFT)
+    assert zoo.notes == (
+        "net: out of memory on cuda; opened again to free it",
+        "net: out of memory on cuda; done on the CPU from there on",
+    )
+    assert zoo.used_device == "cpu"
