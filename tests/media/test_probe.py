@@ -43,6 +43,8 @@ def test_a_video_is_described(tmp_path: Path) -> None:
         duration=info.duration,
         sample_aspect=Fraction(4, 3),
         color=ColorTags(1, 1, 1, 1),
+        display_matrix=(0, -65536, 0, 65536, 0, 0, 0, 0, 1073741824),
+        time_base=Fraction(1, 12800),
         audio_tracks=2,
     )
     assert info.duration == pytest.approx(1.0, abs=0.1)

@@ -1,23 +1,24 @@
-"""Opening video files: which formats are allowed, which stream is the video, what its first frame says."""
+"""Opening video files: which formats are allowed, which stream is the video, which decoder it needs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from fractions import Fraction
 from pathlib import Path
+from types import MappingProxyType
 from typing import cast
 
 import av
 import numpy as np
+from av.codec.context import Flags
 from av.container import InputContainer
 from av.sidedata.sidedata import SideData
-from av.stream import Disposition
+from av.stream import AttachmentStream, Disposition
+from av.video.codeccontext import VideoCodecContext
 from av.video.stream import VideoStream
 
 from mien.errors import MediaError
-from mien.media.info import ColorTags, MediaInfo
-from mien.media.orientation import Orientation
+from mien.media.limits import Limits
 
 # Playlists and other formats that name further files or hosts stay out: a target must not read what its sender
 # could not. So do text formats, which would make a video of any text.
@@ -42,21 +43,31 @@ _DEMUXERS = ",".join(
         *("m4v", "h264", "hevc", "vvc", "vc1", "av1", "mjpeg"),
     )
 )
+# FFmpeg's own decoders of these leave the alpha channel out.
+_ALPHA_DECODERS = MappingProxyType({"vp8": "libvpx", "vp9": "libvpx-vp9"})
 _REASONS = "it is damaged, cut short, or of a format that mien does not read"
 
 
-def open_container(path: Path) -> InputContainer:
+def open_container(path: Path, limits: Limits | None = None) -> InputContainer:
     """Open a video file by its content.
 
     Raises:
-        MediaError: it cannot be opened.
+        MediaError: it cannot be opened, or holds more tracks than the limits allow.
     """
+    limits = limits or Limits()
+    # To find out what streams hold, FFmpeg decodes a little of them: large frames must not be allocated there either.
+    options = {"format_whitelist": _DEMUXERS, "max_pixels": str(limits.max_pixels)}
     try:
         # The prefix keeps names such as "a:b.mp4" from being taken for a protocol.
-        return av.open(f"file:{path}", options={"format_whitelist": _DEMUXERS})
+        container = av.open(f"file:{path}", options=options)
     except (av.error.FFmpegError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else _REASONS
         raise MediaError(f"{path}: cannot be read ({reason}); play it to check, or convert it to MP4") from error
+    tracks = [s for s in container.streams if not isinstance(s, AttachmentStream)]
+    if len(tracks) > limits.max_streams:
+        container.close()
+    limits.check_streams(path, len(tracks))
+    return container
 
 
 def video_stream(container: InputContainer, path: Path) -> VideoStream:
@@ -72,10 +83,35 @@ def video_stream(container: InputContainer, path: Path) -> VideoStream:
 
 
 @contextmanager
-def open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
-    """The open container and its video stream; closed at the end."""
-    with open_container(path) as container:
-        yield container, video_stream(container, path)
+def open_video(path: Path, limits: Limits | None = None) -> Iterator[tuple[InputContainer, VideoStream]]:
+    """The open container and its video stream; closed at the end.
+
+    Raises:
+        MediaError: see `open_container` and `video_stream`, or the frames are larger than the limits allow.
+    """
+    with open_container(path, limits) as container:
+        stream = video_stream(container, path)
+        (limits or Limits()).check_size(path, stream.codec_context.width, stream.codec_context.height)
+        yield container, stream
+
+
+def open_decoder(stream: VideoStream, limits: Limits, threads: int = 0) -> VideoCodecContext:
+    """A decoder that keeps alpha, tells which frames are damaged, and refuses large ones before it allocates them.
+
+    Args:
+        threads: 0 for as many as there are processors.
+    """
+    context = stream.codec_context
+    name = _ALPHA_DECODERS.get(context.name)
+    if name is not None and stream.metadata.get("alpha_mode") == "1":
+        extradata, context = context.extradata, cast(VideoCodecContext, av.CodecContext.create(name, "r"))
+        context.extradata = extradata
+    context.options = {"max_pixels": str(limits.max_pixels)}
+    # Silently left out, frames that refer to missing ones could not be counted.
+    context.flags |= Flags.output_corrupt
+    context.thread_count = threads
+    context.thread_type = "AUTO" if threads == 0 else "SLICE"
+    return context
 
 
 def display_matrix(picture: av.VideoFrame) -> tuple[int, ...] | None:
@@ -85,51 +121,3 @@ def display_matrix(picture: av.VideoFrame) -> tuple[int, ...] | None:
     """
     data = cast(SideData | None, picture.side_data.get("DISPLAYMATRIX"))
     return None if data is None else tuple(int(v) for v in np.frombuffer(bytes(data), np.int32))
-
-
-def first_picture(container: InputContainer, stream: VideoStream, path: Path) -> av.VideoFrame:
-    """The first frame that can be decoded."""
-    try:
-        for packet in container.demux(stream):
-            try:
-                for picture in packet.decode():
-                    return picture
-            except av.error.InvalidDataError:
-                continue  # Streams that start amid a group of pictures have such packets.
-    except av.error.FFmpegError as error:
-        raise MediaError(f"{path}: no frame can be decoded ({error.strerror}); convert it to H.264") from error
-    raise MediaError(f"{path}: no frame can be decoded ({_REASONS}); convert it to H.264")
-
-
-def video_info(path: Path) -> MediaInfo:
-    """Describe a video by its headers and its first frame."""
-    with open_video(path) as (container, stream):
-        picture = first_picture(container, stream, path)
-        orientation = Orientation.from_matrix(display_matrix(picture))
-        width, height = orientation.size(picture.width, picture.height)
-        duration, fps = _duration(container, stream), stream.average_rate
-        return MediaInfo(
-            path=path,
-            kind="video",
-            container=container.format.name,
-            codec=stream.codec_context.name,
-            pixel_format=picture.format.name,
-            depth=max(c.bits for c in picture.format.components),
-            width=width,
-            height=height,
-            rotation=orientation.rotation,
-            mirrored=orientation.mirrored,
-            fps=fps,
-            frames=stream.frames or (round(duration * fps) if duration and fps else None),
-            duration=duration,
-            sample_aspect=stream.sample_aspect_ratio or Fraction(1),
-            color=ColorTags(picture.colorspace, picture.color_primaries, picture.color_trc, picture.color_range),
-            audio_tracks=len(container.streams.audio),
-            subtitle_tracks=len(container.streams.subtitles),
-        )
-
-
-def _duration(container: InputContainer, stream: VideoStream) -> float | None:
-    if stream.duration and stream.time_base:
-        return float(stream.duration * stream.time_base)
-    return container.duration / av.time_base if container.duration else None

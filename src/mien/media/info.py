@@ -48,5 +48,13 @@ class MediaInfo:
     sample_aspect: Fraction = Fraction(1)
     """Width of a pixel over its height, as stored."""
     color: ColorTags = ColorTags()
+    display_matrix: tuple[int, ...] | None = None
+    """FFmpeg's nine integers that tell rotation and flip; None for photos and where there is none."""
+    siting: tuple[float, float] = (0.0, 0.5)
+    """Where chroma samples sit, see `media.siting`; only of video."""
+    start: Fraction = Fraction(0)
+    """Seconds on the file's own clock at which it begins."""
+    time_base: Fraction | None = None
+    """Seconds of a tick of that clock; None for photos."""
     audio_tracks: int = 0
     subtitle_tracks: int = 0

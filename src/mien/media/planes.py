@@ -130,6 +130,23 @@ def fill(planes: Sequence[Plane], layout: PlaneFormat, rgb: FloatArray) -> None:
         plane[...] = np.clip(np.rint(codes), 0, model.peak).astype(plane.dtype)
 
 
+def copied(frame: av.VideoFrame) -> av.VideoFrame:
+    """A frame of its own with the same samples, time and colour tags, but without side data."""
+    made = av.VideoFrame(frame.width, frame.height, frame.format.name)
+    for old, new in zip(frame.planes, made.planes, strict=True):
+        width = min(abs(old.line_size), abs(new.line_size))
+        _bytes(new)[:, :width] = _bytes(old)[:, :width]
+    made.pts, made.duration, made.time_base = frame.pts, frame.duration, frame.time_base
+    made.colorspace, made.color_range = frame.colorspace, frame.color_range
+    made.color_primaries, made.color_trc = frame.color_primaries, frame.color_trc
+    return made
+
+
+def _bytes(plane: VideoPlane) -> npt.NDArray[np.uint8]:
+    rows = np.frombuffer(plane, np.uint8).reshape(plane.height, abs(plane.line_size))  # type: ignore[call-overload]
+    return rows[::-1] if plane.line_size < 0 else rows  # type: ignore[no-any-return]
+
+
 def _rows_of(box: Box, rows: slice) -> Box:
     return Box(box.x0, box.y0 + rows.start, box.x1, box.y0 + rows.stop)
 

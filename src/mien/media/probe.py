@@ -6,22 +6,23 @@ import os
 from pathlib import Path
 
 from mien.errors import MediaError
-from mien.media.demux import video_info
+from mien.media.describe import video_info
 from mien.media.image import image_info
 from mien.media.info import ColorTags, MediaInfo
+from mien.media.limits import Limits
 
 __all__ = ["ColorTags", "MediaInfo", "probe"]
 
 
-def probe(path: str | os.PathLike[str]) -> MediaInfo:
+def probe(path: str | os.PathLike[str], limits: Limits | None = None) -> MediaInfo:
     """Describe a photo or a video.
 
     Raises:
-        MediaError: the file is missing, empty, damaged, or neither.
+        MediaError: the file is missing, empty, damaged, or neither; or asks for more than the limits allow.
     """
     path = Path(path)
     check_file(path)
-    return image_info(path) or video_info(path)
+    return image_info(path) or video_info(path, limits or Limits())
 
 
 def check_file(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A video's frames, in presentation order."""
+"""A video's frames, in presentation order: all of them, a part, or as many a second as are asked for."""
 
 from __future__ import annotations
 
@@ -8,34 +8,45 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import av
-from av.container import InputContainer
-from av.video.stream import VideoStream
 
-from mien.errors import MediaError
-from mien.media.demux import display_matrix, open_video
+from mien.errors import MediaError, OptionsError
+from mien.media.fit import Fitter
 from mien.media.frame import VideoFormat, VideoFrame
 from mien.media.info import MediaInfo
-from mien.media.normalize import Converter, planar_format
+from mien.media.limits import Limits
+from mien.media.normalize import Converter
 from mien.media.orientation import Orientation
 from mien.media.planes import PlaneFormat
-from mien.media.siting import chroma_siting
+from mien.media.timeline import Timeline
+from mien.media.timing import Timing, parse_scale
+from mien.options import AnalyzeOptions
 
 
 class Place(NamedTuple):
     """A frame of a clip: its index, and its time in ticks as the reader gives it."""
 
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index
     pts: int
 
 
 class VideoReader:
-    """A video's frames in presentation order. Each iteration opens the file anew."""
+    """A video's frames in presentation order. Each iteration opens the file anew.
 
-    def __init__(self, path: Path, info: MediaInfo) -> None:
+    The options `trim`, `max_seconds`, `fps` and `scale` are applied: frames are counted from 0 over those that are
+    left, and their times are on the output's clock, which is 0 where a trimmed part begins.
+
+    Raises:
+        OptionsError: one of those options does not read as what it should be, or nothing is left by them.
+    """
+
+    def __init__(self, path: Path, info: MediaInfo, options: AnalyzeOptions | None = None) -> None:
         self.path = path
         self.info = info
-        self.decode_errors = 0
-        """Packets that could not be decoded in the latest iteration; their frames are missing."""
+        self._limits = Limits.of(options)
+        self._timing = Timing.of(options)
+        self._scale = parse_scale(options.scale) if options else None
+        self._timeline = Timeline(info, self._timing, self._limits)
+        self._fitter = Fitter(info, self._scale, self._limits)
 
     @property
     def kind(self) -> Literal["video"]:
@@ -45,7 +56,63 @@ class VideoReader:
     @property
     def frame_count(self) -> int | None:
         """An estimate; None where unknown."""
-        return self.info.frames
+        timing, length = self._timing, self.info.duration
+        if not (timing.cut or timing.rate):
+            return self.info.frames
+        if timing.stop is not None:
+            length = float(timing.stop) if length is None else min(length, float(timing.stop))
+        if length is None or self.rate is None:
+            return None
+        return max(1, round((length - float(timing.start)) * self.rate))
+
+    @property
+    def rate(self) -> Fraction | None:
+        """Frames per second: those asked for, or else the source's average; None where unknown."""
+        return self._timing.rate or self.info.fps
+
+    @property
+    def resampled(self) -> bool:
+        """True where a trimmed part, or a rate that was asked for, gives the frames a clock of their own.
+
+        That clock is 0 at the window's start; without it, frames have the source's own times.
+        """
+        return self._timeline.resampled
+
+    @property
+    def window(self) -> tuple[Fraction, Fraction | None]:
+        """The part that is shown, in seconds of the source's own timestamps; None is its end."""
+        return self._timeline.window
+
+    @property
+    def time_base(self) -> Fraction:
+        """Seconds of a tick, in which the pictures' times count."""
+        return self._timeline.time_base
+
+    @property
+    def sample_aspect(self) -> Fraction:
+        """Width of a pixel over its height in the frames' pictures, as stored; scaled ones are square."""
+        return Fraction(1) if self._scale else self.info.sample_aspect
+
+    @property
+    def decode_errors(self) -> int:
+        """Packets that could not be decoded in the latest iteration; their frames are missing."""
+        return self._timeline.damage.lost
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was wrong with the video in the latest iteration, in words."""
+        damage, told = self._timeline.damage, []
+        if damage.lost:
+            told.append(f"{damage.lost} damaged packets of the target were left out")
+        if damage.concealed:
+            told.append(f"{damage.concealed} frames of the target are damaged in part")
+        if damage.cut:
+            told.append(f"the target's video ends early ({damage.cut})")
+        if self._timeline.mended:
+            told.append(f"{self._timeline.mended} frames had times that were missing or went back")
+        if self._fitter.changed:
+            told.append(f"{self._fitter.changed} frames of another size or pixel format were fitted to the first")
+        return tuple(told)
 
     def __enter__(self) -> VideoReader:
         return self
@@ -56,79 +123,54 @@ class VideoReader:
     def close(self) -> None:
         """Nothing is held open between iterations; one that is not finished closes with its iterator."""
 
-    @property
-    def window(self) -> tuple[Fraction | None, Fraction | None]:
-        """The part of the source that is shown, in its seconds; None where it is not cut."""
-        return None, None
-
-    @property
-    def resampled(self) -> bool:
-        """Whether the frames have a clock of their own."""
-        return False
+    def __iter__(self) -> Iterator[VideoFrame]:
+        """All frames, as `frames()` gives them."""
+        return self.frames()
 
     def frames(self, start: Place | None = None) -> Iterator[VideoFrame]:
-        """The frames from `start` on."""
-        return (frame for frame in self if start is None or frame.index >= start.index)
-
-    def __iter__(self) -> Iterator[VideoFrame]:
-        """Decode the frames.
+        """The frames from `start` on: with the same numbers, times and samples as in a whole iteration.
 
         Raises:
-            MediaError: not one frame can be decoded.
+            MediaError: not one frame can be decoded, too few can be, or they are beyond the limits.
+            OptionsError: no frame lies in the part that `trim` names.
         """
-        self.decode_errors = 0
-        index, last, shared = 0, None, _Shared()
-        with open_video(self.path) as (container, stream):
-            stream.thread_type = "AUTO"
-            step = _step(stream)
-            for picture in self._pictures(container, stream):
-                if picture.pts is None:
-                    picture.pts = 0 if last is None else last + step
-                last = picture.pts
-                time = picture.pts * picture.time_base if picture.time_base else None
-                yield shared.frame(picture, index, time)
-                index += 1
-        if not index:
-            raise MediaError(f"{self.path}: no frame can be decoded; convert it to H.264")
+        self._fitter.changed = 0
+        shared = _Shared(self.info, self._fitter)
+        found = self._timeline.pictures_from(start.pts) if start is not None and start.index else None
+        first = start.index if start is not None and found is not None else 0
+        given = False
+        for index, (pts, picture) in enumerate(found or self._timeline.pictures(), first):
+            given = True
+            if start is None or index >= start.index:
+                yield shared.frame(picture, index, pts * self.time_base)
+        if not given:
+            raise self._nothing()
 
-    def _pictures(self, container: InputContainer, stream: VideoStream) -> Iterator[av.VideoFrame]:
-        packets = container.demux(stream)
-        while True:
-            try:
-                packet = next(packets, None)
-                if packet is None:
-                    return
-                pictures = packet.decode()
-            except av.error.FFmpegError:
-                self.decode_errors += 1
-                continue
-            yield from pictures
+    def _nothing(self) -> MediaError | OptionsError:
+        last = self._timeline.last
+        if last is None:
+            return MediaError(f"{self.path}: no frame can be decoded; convert it to H.264")
+        begin, end = self.window
+        part = f"{float(begin):g} s on" if end is None else f"{float(begin):g} s to {float(end):g} s"
+        return OptionsError(f"{self.path}: has no frame from {part}, the last is at {float(last):g} s; change trim")
 
 
 class _Shared:
-    """What the frames of one pass share, worked out anew when the stream changes."""
+    """What the frames of one pass share, worked out anew when the stream's tags change."""
 
-    def __init__(self) -> None:
+    def __init__(self, info: MediaInfo, fitter: Fitter) -> None:
+        self._info, self._fitter = info, fitter
         self._converter = Converter()
-        self._matrix: tuple[int, ...] | None = None
+        self._orientation = Orientation.from_matrix(info.display_matrix)
         self._key: tuple[object, ...] = ()
         self._format: VideoFormat | None = None
 
-    def frame(self, picture: av.VideoFrame, index: int, time: Fraction | None) -> VideoFrame:
-        if self._format is None:
-            self._matrix = display_matrix(picture)
-        if PlaneFormat.of(picture) is None:
-            picture = self._converter.to_format(picture, planar_format(picture.format.name))
-        key = (picture.format.name, picture.width, picture.height, picture.colorspace, picture.color_range)
+    def frame(self, picture: av.VideoFrame, index: int, time: Fraction) -> VideoFrame:
+        picture = self._fitter(picture)
+        key = (picture.colorspace, picture.color_range)
         if self._format is None or key != self._key:
-            layout = PlaneFormat.of(picture, chroma_siting(picture))
+            layout = PlaneFormat.of(picture, self._info.siting)
             assert layout is not None
-            orientation = Orientation.from_matrix(self._matrix)
-            self._key, self._format = key, VideoFormat(layout, orientation, self._matrix, self._converter)
+            matrix = self._info.display_matrix
+            self._key, self._format = key, VideoFormat(layout, self._orientation, matrix, self._converter)
         return VideoFrame(picture, self._format, index, time)
-
-
-def _step(stream: VideoStream) -> int:
-    """Ticks between frames, for streams without timestamps."""
-    rate = stream.average_rate or stream.guessed_rate or Fraction(25)
-    return max(1, round(1 / (rate * stream.time_base))) if stream.time_base else 1
