@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -287,3 +289,29 @@ def test_a_zoo_tells_each_note_once() -> None:
         "net: out of memory on cuda; done on the CPU from there on",
     )
     assert zoo.used_device == "cpu"
+
+
+LIMITED = """
+import resource
+import numpy as np
+from mien.runtime.session import Session
+from tests import stand_ins
+
+weights = np.random.default_rng(0).normal(size=(64, 3, 3, 3)).astype(np.float32)
+nodes = [stand_ins.node("Conv", ["x", "w"], "a"), stand_ins.node("ReduceMean", ["a"], "y", axes=[2, 3], keepdims=0)]
+session = Session(stand_ins.graph(nodes, {"x": ("n", 3, 128, 128)}, {"y": ("n", 64)}, w=weights), "cpu", threads=1)
+x = np.random.default_rng(1).random((32, 3, 128, 128), np.float32)
+alone = np.concatenate([session(one[None])[0] for one in x])
+with open("/proc/self/statm") as file:
+    used = int(file.read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 60 * 2**20, resource.RLIM_INFINITY))  # all 32 need 134 MB
+together = session(x)[0]
+print(np.abs(together - alone).max() < 1e-5, *session.notes)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are Linux's here")
+def test_onnx_runtime_under_a_real_limit_of_memory() -> None:
+    done = subprocess.run([sys.executable, "-c", LIMITED], capture_output=True, text=True, timeout=60)
+    assert done.stdout.startswith("True model: out of memory on cpu; at most ")
+    assert (done.returncode, done.stderr) == (0, "")

@@ -23,9 +23,17 @@ PROVIDERS: Mapping[str, str] = {
 class Value(Protocol):
     """An input or output of a graph, as ONNX Runtime describes it."""
 
-    name: str
-    shape: Sequence[int | str | None]
-    type: str
+    @property
+    def name(self) -> str:
+        """Its name in the graph."""
+
+    @property
+    def shape(self) -> Sequence[int | str | None]:
+        """A name, or None, for a free dimension."""
+
+    @property
+    def type(self) -> str:
+        """Such as `tensor(float)`."""
 
 
 class Graph(Protocol):
@@ -70,7 +78,7 @@ def open_graph(model: Path | bytes, device: Device, threads: int) -> Graph:
             "run `mien doctor` for the package to install, or choose --device cpu"
         )
     options = ort.SessionOptions()
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # what goes wrong is raised; beside that it would be printed
     options.intra_op_num_threads = threads
     # Spinning workers starve the decode and encode threads that run beside the network.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")

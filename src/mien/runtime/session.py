@@ -182,6 +182,7 @@ class Session:
                 return serial, None
         feeds = {tensor.name: array for tensor, array in zip(self.inputs, arrays, strict=True)}
         call = _Call(ort.RunOptions(), perf_counter())
+        call.options.log_severity_level = 4
         self._running.add(call)
         try:
             return serial, graph.run(None, feeds, call.options)
