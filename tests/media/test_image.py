@@ -17,6 +17,7 @@ from PIL import Image, ImageCms, ImageOps
 from mien.errors import MediaError, OptionsError, OutputError
 from mien.media import ImageFrame, open_reader, open_writer, probe
 from mien.media.image import read_image
+from mien.media.image_webp import WebpCompression
 from mien.media.image_writer import write_image
 from mien.options import SwapOptions
 from mien.types import Box
@@ -101,7 +102,7 @@ def test_sixteen_bits_are_rounded_where_the_format_holds_eight(tmp_path: Path) -
     frame = ImageFrame(np.array([[[0, 128, 129], [257 * 7, 257 * 7 + 200, 65535]]], np.uint16))
     reader = open_reader(_saved(tmp_path / "in.png", pixels(3)))
     with open_writer(tmp_path / "out.webp", reader, OPTIONS) as writer:
-        frame.meta = type(frame.meta)(lossless=True)
+        frame.meta = type(frame.meta)(webp=WebpCompression(lossless=True))
         writer.write(frame)
     assert np.asarray(Image.open(tmp_path / "out.webp")).tolist() == [[[0, 0, 1], [7, 8, 255]]]
     assert writer.notes == ["WEBP holds 8 bits: the photo's 16 were rounded"]
@@ -161,7 +162,7 @@ def _tag_orientation(path: Path, value: int) -> None:
 
 @pytest.mark.parametrize(("subsampling", "kept"), [(0, 0), (1, 1), (2, 2)])
 def test_jpeg_keeps_its_subsampling_and_takes_the_quality(tmp_path: Path, subsampling: int, kept: int) -> None:
-    source = _saved(tmp_path / "in.jpg", pixels(3), subsampling=subsampling)
+    source = _saved(tmp_path / "in.jpg", pixels(3), subsampling=subsampling, quality=50)
     frame = read_image(source)
     sizes = []
     for quality in (60, 95):
@@ -269,7 +270,7 @@ def test_an_output_without_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_unsupported_extensions_list_the_supported(tmp_path: Path) -> None:
-    for name in ("out.gif", "out", "out.xyz"):
+    for name in ("out.svg", "out", "out.xyz"):
         with pytest.raises(OptionsError, match=r"\.png, \.jpg"):
             write_image(ImageFrame(pixels(3)), tmp_path / name, OPTIONS)
     reader = open_reader(_saved(tmp_path / "in.png", pixels(3)))
@@ -281,11 +282,13 @@ def test_nothing_is_left_when_writing_fails(tmp_path: Path, monkeypatch: pytest.
     out = tmp_path / "out.png"
     out.write_bytes(b"precious")
 
-    def fail(self: Image.Image, fp: Path, **_: object) -> None:
-        Path(fp).write_bytes(b"half")
+    write = Path.write_bytes
+
+    def fail(self: Path, _: bytes) -> None:
+        write(self, b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Image.Image, "save", fail)
+    monkeypatch.setattr(Path, "write_bytes", fail)
     with pytest.raises(OutputError, match=r"out\.png: cannot be written \(No space left on device\)"):
         write_image(ImageFrame(pixels(3)), out, OPTIONS)
     assert [p.name for p in tmp_path.iterdir()] == ["out.png"]
@@ -336,20 +339,12 @@ def test_huge_photos_are_an_error_not_a_crash(tmp_path: Path) -> None:
     header = struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0)
     path = tmp_path / "bomb.png"
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", b"") + chunk(b"IEND", b""))
-    with pytest.raises(MediaError, match="megapixels"):
+    with pytest.raises(MediaError, match=r"bomb\.png: .*more.* pixels.*; raise max_pixels"):
         probe(path)
 
 
-def test_animations(tmp_path: Path) -> None:
-    frames = [Image.fromarray(pixels(3) // 2 + 60 * i) for i in range(3)]
-    for name in ("a.gif", "a.png", "a.webp"):
-        frames[0].save(tmp_path / name, save_all=True, append_images=frames[1:], duration=100)
-    assert probe(tmp_path / "a.gif").kind == "video"
-    assert probe(tmp_path / "a.png").kind == "video"
-    assert probe(tmp_path / "a.png").frames in (3, None)
-    with pytest.raises(MediaError, match="animated WebP"):
-        probe(tmp_path / "a.webp")
-    frames[0].save(tmp_path / "still.gif")
+def test_a_gif_of_one_picture_is_a_photo(tmp_path: Path) -> None:
+    Image.fromarray(pixels(3)).save(tmp_path / "still.gif")
     assert probe(tmp_path / "still.gif").kind == "image"
 
 

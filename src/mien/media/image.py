@@ -1,93 +1,118 @@
-"""Photos: reading any mode upright into an `ImageFrame`, and writing one by the output's extension."""
+"""Photos: described, and read in any mode upright into an `ImageFrame`."""
 
 from __future__ import annotations
 
-import io
-import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
-import cv2
-import numpy as np
-import numpy.typing as npt
-from PIL import Image, ImageCms, UnidentifiedImageError, features
+from PIL import Image
 
-from mien.errors import MediaError
+from mien.errors import MediaError, OptionsError
 from mien.media.frame import ImageFrame
 from mien.media.image_meta import exif_orientation, read_meta
+from mien.media.image_open import bit_depth, full_pages, opened
+from mien.media.image_pixels import read_pixels, resized, scaled_size, shown_size
+from mien.media.image_webp import compression
 from mien.media.info import MediaInfo
+from mien.media.limits import Limits
 from mien.media.orientation import Orientation
-
-_FORMATS = ("PNG", "JPEG", "WEBP", "TIFF", "BMP", "GIF", "PPM", "JPEG2000", "QOI")
-_HEIF_BRANDS = (b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1")
-_HEAD = 64
-_16_BIT = ("I;16", "I;16L", "I;16B", "I;16N")
-# Pillow mode → the mode that an ImageFrame holds; "…A" instead where a transparent colour is named.
-_MODES = MappingProxyType(
-    {
-        "1": "L", "L": "L", "LA": "LA", "La": "LA", "P": "RGB", "PA": "RGBA", "RGB": "RGB", "RGBX": "RGB",
-        "RGBA": "RGBA", "RGBa": "RGBA", "YCbCr": "RGB", "HSV": "RGB",
-    }
-)  # fmt: skip
-_WITH_ALPHA = MappingProxyType({"L": "LA", "RGB": "RGBA", "LA": "LA", "RGBA": "RGBA"})
+from mien.media.sequence_scan import mapped, scan
+from mien.media.sequence_timeline import Timeline
+from mien.media.timing import parse_scale
+from mien.options import AnalyzeOptions
 
 
-def image_info(path: Path) -> MediaInfo | None:
-    """Describe a photo; None if the file is none, or is an animation that reads as a video.
+def image_info(path: Path, limits: Limits | None = None) -> MediaInfo | None:
+    """Describe a photo or a sequence of photos; None if the file is none, or an animation that reads as a video.
 
     Raises:
-        MediaError: a photo that is damaged or cannot be handled.
+        MediaError: a photo that is damaged, too large or cannot be handled.
     """
-    with _opened(path) as (image, head):
-        if image is None:
+    limits = limits or Limits.of(None)
+    with opened(path, limits) as (image, head):
+        if image is None or (image.format == "AVIF" and getattr(image, "is_animated", False)):
             return None
-        if getattr(image, "is_animated", False) and image.format != "MPO":
-            if image.format in ("GIF", "PNG"):
-                return None
-            if image.format == "WEBP":
-                raise MediaError(f"{path}: animated WebP is not supported; convert it to MP4")
+        timeline = scan(image, path)
+        if timeline is not None:
+            return _sequence_info(path, image, head, timeline, limits)
+        if image.format == "TIFF":
+            full_pages(image)
         orientation = Orientation.from_exif(exif_orientation(image))
-        # Of a TIFF, Pillow tells the upright size.
-        size = image.size if image.format == "TIFF" else orientation.size(*image.size)
+        width, height = shown_size(image)
         return MediaInfo(
             path=path,
             kind="image",
             container=str(image.format).lower(),
             codec=str(image.format).lower(),
             pixel_format=image.mode,
-            depth=16 if _is_16_bit(image, head) else 8,
-            width=size[0],
-            height=size[1],
+            depth=bit_depth(image, head),
+            width=width,
+            height=height,
             rotation=orientation.rotation,
             mirrored=orientation.mirrored,
             frames=1,
         )
 
 
-def read_image(path: Path) -> ImageFrame:
-    """Read a photo: upright, 8 or 16 bit, grey, grey + alpha, RGB or RGBA. Of several pages, the first.
+def read_image(path: Path, limits: Limits | None = None, page: int | None = None) -> ImageFrame:
+    """Read a photo: upright, 8 or 16 bit, grey, grey + alpha, RGB or RGBA.
+
+    Args:
+        page: which picture of a TIFF; None for the first that is no small copy.
 
     Raises:
-        MediaError: it is no photo, damaged, or of a mode that cannot be handled.
+        MediaError: it is no photo, damaged, too large, or of a mode that cannot be handled.
     """
-    with _opened(path) as (image, head):
+    with opened(path, limits) as (image, head):
         if image is None:
             raise MediaError(f"{path}: is not a photo that mien can read; give a JPEG, PNG, WebP, TIFF or HEIC")
-        meta = read_meta(image, head)
-        frame = ImageFrame(_pixels(image, head, path))
-    frame.meta = meta
+        if page is not None:
+            image.seek(page)
+        elif image.format == "TIFF":
+            full_pages(image)
+        meta, notes = read_meta(image), _left_out(image)
+        if image.format == "WEBP":
+            with mapped(path) as data:
+                meta = replace(meta, webp=compression(data))
+        pixels = read_pixels(image, head, path)
+        frame = ImageFrame(pixels.array)
+    frame.meta = replace(
+        meta,
+        depth=pixels.depth,
+        native=pixels.native,
+        notes=notes + pixels.notes,
+    )
     return frame
 
 
-class ImageReader:
-    """A photo as a clip of one frame."""
+def rescale(frame: ImageFrame, scale: tuple[int | None, int | None] | None) -> None:
+    """Give a photo the size that the option `scale` asks for."""
+    width, height = scaled_size(frame.width, frame.height, scale)
+    if (width, height) == (frame.width, frame.height):
+        return
+    native = frame.meta.native
+    frame.array = resized(frame.array, width, height)
+    frame.width, frame.height = width, height
+    frame.meta = replace(frame.meta, native=native.scaled(height, width) if native else None)
 
-    def __init__(self, path: Path, info: MediaInfo) -> None:
-        self.path = path
-        self.info = info
+
+class ImageReader:
+    """A photo as a clip of one frame; the option `scale` is applied.
+
+    Raises:
+        OptionsError: an option that is for clips.
+    """
+
+    def __init__(self, path: Path, info: MediaInfo, options: AnalyzeOptions | None = None) -> None:
+        self.path, self.info = path, info
+        self._limits = Limits.of(options)
+        self._scale = parse_scale(options.scale) if options else None
+        for name in ("trim", "max_seconds", "fps"):
+            if options and getattr(options, name):
+                raise OptionsError(f"{path}: is a photo; leave out {name}, which is for videos")
+        self._limits.check_size(path, *scaled_size(info.width, info.height, self._scale))
 
     @property
     def kind(self) -> Literal["image"]:
@@ -107,110 +132,38 @@ class ImageReader:
 
     def __iter__(self) -> Iterator[ImageFrame]:
         """The photo, read anew each time."""
-        yield read_image(self.path)
+        frame = read_image(self.path, self._limits)
+        rescale(frame, self._scale)
+        yield frame
 
     def close(self) -> None:
         """Nothing is held open."""
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[tuple[Image.Image | None, bytes]]:
-    """The photo's headers, or None if it is no photo, and the file's first bytes."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(_HEAD)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            image = _identify(path, head)
-        try:
-            yield image, head
-        finally:
-            if image is not None:
-                image.close()
-    except MediaError:
-        raise
-    except Image.DecompressionBombError as error:
-        raise MediaError(f"{path}: is larger than 178 megapixels; scale it down") from error
-    except (OSError, ValueError, SyntaxError, EOFError, IndexError, OverflowError) as error:
-        raise MediaError(f"{path}: is a damaged or truncated photo ({error}); get the file again") from error
+def _left_out(image: Image.Image) -> tuple[str, ...]:
+    """What a photo's file holds beside the photo."""
+    count = getattr(image, "n_frames", 1)
+    if image.format in ("MPO", "HEIF") and count > 1:
+        return (f"the file holds {count} pictures: only the main one was kept",)
+    return ()
 
 
-def _identify(path: Path, head: bytes) -> Image.Image | None:
-    formats = list(_FORMATS)
-    if features.check("avif"):
-        formats.append("AVIF")
-    if head[4:8] == b"ftyp" and any(brand in head for brand in _HEIF_BRANDS):
-        register_heif()
-        formats.append("HEIF")
-    try:
-        return Image.open(path, formats=formats)
-    except UnidentifiedImageError:
-        return None
-
-
-def register_heif() -> None:
-    """Teach Pillow HEIC; idempotent, and only paid for by those who need it."""
-    from pillow_heif import register_heif_opener
-
-    register_heif_opener()
-
-
-def _is_16_bit(image: Image.Image, head: bytes) -> bool:
-    if image.mode in _16_BIT or image.mode == "I":
-        return True
-    if image.format == "PNG":
-        return head[24] == 16
-    bits = getattr(image, "tag_v2", {}).get(258, 8)
-    return 16 in (bits if isinstance(bits, tuple) else (bits,))
-
-
-def _pixels(image: Image.Image, head: bytes, path: Path) -> npt.NDArray[Any]:
-    """(H, W[, C]) uint8 or uint16, upright."""
-    tiff = image.format == "TIFF"
-    orientation = Orientation() if tiff else Orientation.from_exif(exif_orientation(image))
-    image.load()  # Pillow turns a TIFF upright here, as OpenCV does.
-    array: npt.NDArray[Any]
-    if not _is_16_bit(image, head):
-        array = _pixels_8(image, path)
-    elif image.mode in (*_16_BIT, "I") and not tiff:
-        array = np.asarray(np.clip(np.asarray(image), 0, 65535), np.uint16)
-    else:
-        array = _deep_pixels(path)
-    return orientation.apply(array)
-
-
-def _deep_pixels(path: Path) -> npt.NDArray[np.uint16]:
-    """(H, W[, C]) uint16. Pillow cuts 16-bit colour to 8, and turns 16-bit grey wrongly, so these are OpenCV's."""
-    data = np.fromfile(path, np.uint8)
-    array: npt.NDArray[Any] | None = cv2.imdecode(data, cv2.IMREAD_UNCHANGED)
-    if array is None or array.dtype != np.uint16:
-        raise MediaError(f"{path}: this kind of 16-bit photo is not supported; convert it to 16-bit PNG")
-    if array.ndim == 2:
-        return np.asarray(array, np.uint16)
-    code = cv2.COLOR_BGRA2RGBA if array.shape[2] == 4 else cv2.COLOR_BGR2RGB
-    return np.asarray(cv2.cvtColor(array, code), np.uint16)
-
-
-def _pixels_8(image: Image.Image, path: Path) -> npt.NDArray[np.uint8]:
-    """(H, W[, C]) uint8."""
-    if image.mode == "CMYK":
-        return np.asarray(_cmyk_to_rgb(image))
-    mode = _MODES.get(image.mode)
-    if mode is None:
-        raise MediaError(f"{path}: photos of mode {image.mode} are not supported; convert it to 8-bit RGB")
-    if "transparency" in image.info:
-        mode = _WITH_ALPHA[mode]
-    return np.asarray(image if image.mode == mode else image.convert(mode))
-
-
-def _cmyk_to_rgb(image: Image.Image) -> Image.Image:
-    profile = image.info.get("icc_profile")
-    if profile:
-        try:
-            source = ImageCms.ImageCmsProfile(io.BytesIO(profile))
-            made = ImageCms.profileToProfile(image, source, ImageCms.createProfile("sRGB"), outputMode="RGB")
-            if made is not None:
-                return made
-        except (ImageCms.PyCMSError, OSError):
-            pass  # A broken profile is as good as none.
-    return image.convert("RGB")
+def _sequence_info(path: Path, image: Image.Image, head: bytes, timeline: Timeline, limits: Limits) -> MediaInfo:
+    limits.check_size(path, timeline.width, timeline.height)
+    seconds = timeline.duration
+    if seconds is not None:
+        limits.check_duration(path, float(seconds))
+    width, height = Orientation.from_exif(timeline.orientation).size(timeline.width, timeline.height)
+    return MediaInfo(
+        path=path,
+        kind="sequence",
+        container=str(image.format).lower(),
+        codec="apng" if image.format == "PNG" else str(image.format).lower(),
+        pixel_format=image.mode,
+        depth=bit_depth(image, head),
+        width=width,
+        height=height,
+        fps=len(timeline.durations) / seconds if seconds else None,
+        frames=len(timeline.durations),
+        duration=None if seconds is None else float(seconds),
+    )
