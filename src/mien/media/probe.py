@@ -22,7 +22,7 @@ def probe(path: str | os.PathLike[str], limits: Limits | None = None) -> MediaIn
     """
     path = Path(path)
     check_file(path)
-    return image_info(path) or video_info(path, limits or Limits())
+    return image_info(path, limits) or video_info(path, limits or Limits())
 
 
 def check_file(path: Path) -> None:
