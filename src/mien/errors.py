@@ -8,7 +8,8 @@ MienError
 │   └── GeometryError                points from which no transform can be fitted
 ├── OutputError (OSError)            the result cannot be written
 ├── ModelError (RuntimeError)        weights that do not fit their contract, or a failed inference
-├── DeviceError (RuntimeError)       the requested device or provider is not there
+├── DeviceError (RuntimeError)       the requested device or provider is not there, or has no memory left
+├── DownloadError (ConnectionError)  weights that cannot be fetched
 ├── RefusedError (PermissionError)   refused by policy
 └── PipelineError (RuntimeError)     a stage that hung or could not be stopped
 """
@@ -51,7 +52,11 @@ class ModelError(MienError, RuntimeError):
 
 
 class DeviceError(MienError, RuntimeError):
-    """The requested device is not available."""
+    """The requested device is not available, or has no memory left."""
+
+
+class DownloadError(MienError, ConnectionError):
+    """A file that cannot be fetched, with the address, the reason and what to do."""
 
 
 class RefusedError(MienError, PermissionError):
