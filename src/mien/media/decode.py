@@ -30,6 +30,8 @@ class Damage:
     """Frames that the decoder gave, but calls damaged."""
     cut: str = ""
     """Why reading ended before the file's end."""
+    found: bool = False
+    """Whether anything was wrong at all; some decoders do not tell which frames are damaged."""
 
     def __bool__(self) -> bool:
         return bool(self.lost or self.concealed)
@@ -42,16 +44,16 @@ class _Damaged(Exception):
 class Decoder:
     """Pictures of a video in presentation order, each with a time base; each pass opens the file anew."""
 
-    def __init__(self, path: Path, limits: Limits) -> None:
-        self._path, self._limits = path, limits
+    def __init__(self, path: Path, limits: Limits, threads: int = 0) -> None:
+        self._path, self._limits, self._threads = path, limits, threads
         self.damage = Damage()
         """Of the latest pass."""
 
     def pictures(self, seek: int | None = None) -> Generator[av.VideoFrame]:
         """Decode; from the last key frame before `seek`, in ticks of the stream, if that is given.
 
-        What several threads make of a damaged stream depends on how many they are. So one thread does it over
-        from the first damage on.
+        What several threads make of a damaged stream depends on their number, and on chance. So one thread does it
+        over from the first damage on.
 
         Raises:
             MediaError: a flood of errors.
@@ -61,12 +63,12 @@ class Decoder:
         given = 0
         try:
             with open_video(self._path, self._limits) as (container, stream):
-                for picture in self._pass(container, stream, 0, seek):
+                for picture in self._pass(container, stream, self._threads, seek):
                     yield picture
                     given += 1
             return
         except _Damaged:
-            self.damage = Damage()
+            self.damage = Damage(found=True)
         with open_video(self._path, self._limits) as (container, stream):
             for number, picture in enumerate(self._pass(container, stream, 1, seek)):
                 if number >= given:

@@ -95,11 +95,12 @@ def open_video(path: Path, limits: Limits | None = None) -> Iterator[tuple[Input
         yield container, stream
 
 
-def open_decoder(stream: VideoStream, limits: Limits, threads: int = 0) -> VideoCodecContext:
+def open_decoder(stream: VideoStream, limits: Limits, threads: int) -> VideoCodecContext:
     """A decoder that keeps alpha, tells which frames are damaged, and refuses large ones before it allocates them.
 
     Args:
-        threads: 0 for as many as there are processors.
+        threads: with 1, damage is concealed where the codec can; with more, or 0 for as many as there are
+            processors, whatever is not as it should be is an error.
     """
     context = stream.codec_context
     name = _ALPHA_DECODERS.get(context.name)
@@ -107,10 +108,12 @@ def open_decoder(stream: VideoStream, limits: Limits, threads: int = 0) -> Video
         extradata, context = context.extradata, cast(VideoCodecContext, av.CodecContext.create(name, "r"))
         context.extradata = extradata
     context.options = {"max_pixels": str(limits.max_pixels)}
+    if threads != 1:
+        context.options |= {"err_detect": "explode"}
     # Silently left out, frames that refer to missing ones could not be counted.
     context.flags |= Flags.output_corrupt
     context.thread_count = threads
-    context.thread_type = "AUTO" if threads == 0 else "SLICE"
+    context.thread_type = "SLICE" if threads == 1 else "AUTO"
     return context
 
 
