@@ -192,7 +192,8 @@ def test_a_call_that_hangs_anywhere_ends_the_run_and_is_named(plan: Plan, data: 
             super().delay(stage, item)
 
     hanging = Hanging(plan.items, plan.stages, plan.queue_size, plan.delays, None)
-    line, got = Line(hanging, limit=0.2, cancel=release.set), []
+    line = Line(hanging, limit=0.2, cancel=release.set)
+    got: list[int] = []
     name = "decode" if where < 0 else f"s{where}"
     with pytest.raises(PipelineError, match=rf"^{name}: a step did not end within 0\.2 s; raise --model-timeout"):
         within_time(lambda: got.extend(line.run))

@@ -9,11 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from io import BytesIO
+from typing import Any
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 
+from mien.errors import ModelError
 from mien.types import FloatArray
 
 IntArray = npt.NDArray[np.int32]
@@ -58,11 +61,24 @@ class Topology:
     """(468,) index of each vertex's mirror image."""
 
 
+def constants(file: str, *names: str) -> list[npt.NDArray[Any]]:
+    """Arrays of a .npz file that ships under `mien/weights`.
+
+    Raises:
+        ModelError: the file is missing or damaged.
+    """
+    path = files("mien") / "weights" / file
+    try:
+        with np.load(BytesIO(path.read_bytes()), allow_pickle=False) as data:
+            return [data[name] for name in names]
+    except Exception as error:  # a damaged archive fails in many ways
+        raise ModelError(f"{path}: cannot be read ({error}); install mien again") from error
+
+
 @cache
 def topology() -> Topology:
     """The canonical mesh, read once."""
-    with np.load(str(files("mien") / "weights" / "face_mesh_478.npz"), allow_pickle=False) as data:
-        vertices, uv, triangles = data["vertices"], data["uv"], data["triangles"]
+    vertices, uv, triangles = constants("face_mesh_478.npz", "vertices", "uv", "triangles")
     if uv[10, 1] > uv[152, 1]:
         uv = np.c_[uv[:, 0], 1 - uv[:, 1]]
     uv = uv.astype(np.float32)

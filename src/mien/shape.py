@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 
 import numpy as np
 import numpy.typing as npt
 
-from mien.mesh import EYES, IRISES, OVAL, SURFACE, topology
+from mien.mesh import EYES, IRISES, OVAL, SURFACE, constants, topology
 from mien.types import FloatArray
 
 DoubleArray = npt.NDArray[np.float64]
@@ -120,11 +119,9 @@ def _canonical() -> DoubleArray:
 
 @cache
 def _basis() -> _Basis:
-    weights = files("mien") / "weights"
-    with np.load(str(weights / "face_mesh_478.npz"), allow_pickle=False) as data:
-        rigid, rigid_weight = data["procrustes_index"], data["procrustes_weight"].astype(np.float64)
-    with np.load(str(weights / "expression_basis.npz"), allow_pickle=False) as data:
-        expression = data["expression"].astype(np.float32)
+    rigid, rigid_weight = constants("face_mesh_478.npz", "procrustes_index", "procrustes_weight")
+    rigid_weight = rigid_weight.astype(np.float64)
+    (expression,) = constants("expression_basis.npz", "expression")
     neighbours = np.zeros((SURFACE, SURFACE))
     for corner in range(3):
         a, b = topology().triangles[:, corner], topology().triangles[:, (corner + 1) % 3]
@@ -133,7 +130,7 @@ def _basis() -> _Basis:
     away = np.linalg.norm(canonical[:, None] - canonical[list(OVAL)][None], axis=2).min(1)
     fade = np.clip(away / BORDER, 0, 1)
     return _Basis(
-        expression,
+        expression.astype(np.float32),
         rigid,
         rigid_weight / rigid_weight.sum(),
         neighbours / neighbours.sum(1, keepdims=True),

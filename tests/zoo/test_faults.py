@@ -13,7 +13,9 @@ import numpy.typing as npt
 import pytest
 from onnx import TensorProto, helper
 
+import mien
 from mien.errors import ModelError
+from mien.mesh import constants
 from mien.options import Device
 from mien.runtime.graph import Graph
 from mien.runtime.session import Runtime
@@ -237,3 +239,16 @@ def test_patches_are_checked_against_their_crops() -> None:
         values[0, 0] = np.nan
         with pytest.raises(ModelError, match=r"^net: the model gave values that are not finite"):
             check_patches("net", [replace(good, **{part: values})], [crop])
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "empty", "one bit", "another"])
+def test_shipped_arrays_that_are_damaged(damage: str, tmp_path: Path) -> None:
+    path = tmp_path / "mesh.npz"
+    data = bytearray((Path(mien.__file__).parent / "weights" / "face_mesh_478.npz").read_bytes())
+    if damage == "another":
+        np.savez(path, other=np.zeros(3))
+    elif damage != "missing":
+        data[len(data) // 2] ^= damage == "one bit"
+        path.write_bytes(data[: {"cut": -40, "empty": 0}.get(damage, len(data))])
+    with pytest.raises(ModelError, match=r"mesh\.npz: cannot be read \(.*\); install mien again$"):
+        constants(str(path), "vertices", "uv", "triangles", "procrustes_index", "blendshape_names")

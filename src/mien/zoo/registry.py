@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 from mien.errors import ModelError, OptionsError
 from mien.options import Device
+from mien.runtime.graph import Opener, open_graph
 from mien.runtime.session import Fallback, Runtime, Session
 from mien.runtime.watchdog import Watchdog
 
@@ -105,11 +106,19 @@ class Zoo:
     Args:
         fallback: `cpu` lets a network go on there when its device has no memory left even for one item.
         timeout: seconds an inference may take before it fails with ModelError; None: for ever.
+        opener: opens graphs; see `Runtime`.
     """
 
-    def __init__(self, device: Device = "auto", *, fallback: Fallback = "none", timeout: float | None = None) -> None:
+    def __init__(
+        self,
+        device: Device = "auto",
+        *,
+        fallback: Fallback = "none",
+        timeout: float | None = None,
+        opener: Opener = open_graph,
+    ) -> None:
         self.device = device
-        self._runtime = Runtime(device, fallback)
+        self._runtime = Runtime(device, fallback, opener)
         self._watchdog = None if timeout is None else Watchdog(timeout)
         self._loaded: dict[tuple[Task, str], Any] = {}
         self._lock = threading.Lock()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 
-from mien.mesh import EYE_CORNERS
+from mien.mesh import EYE_CORNERS, constants
 from mien.runtime.session import Where
 from mien.types import FloatArray
 from mien.zoo.registry import ModelCard, Weights, register
@@ -33,9 +32,8 @@ class Blendshapes52:
 
     def __init__(self, where: Where = "auto", file: Path | bytes | None = None) -> None:
         self._network = Network(self.card, where, file, [(1, 146, 2)], [(52,)])
-        with np.load(str(files("mien") / "weights" / "face_mesh_478.npz")) as mesh:
-            self._points = mesh["blendshape_input_index"]
-            self.names: tuple[str, ...] = tuple(mesh["blendshape_names"].tolist())
+        self._points, names = constants("face_mesh_478.npz", "blendshape_input_index", "blendshape_names")
+        self.names: tuple[str, ...] = tuple(names.tolist())
 
     def __call__(self, meshes: FloatArray) -> FloatArray:
         """N×478×2+ mesh points in pixels → N×52 scores 0–1."""
