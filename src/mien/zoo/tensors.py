@@ -119,6 +119,18 @@ def to_nchw(crops: ByteArray, mean: Sequence[float], std: Sequence[float]) -> Fl
     return np.ascontiguousarray((crops * scale - shift).transpose(0, 3, 1, 2))
 
 
+def unit(name: str, embeddings: FloatArray) -> FloatArray:
+    """Rows scaled to length 1.
+
+    Raises:
+        ModelError: a row of zeros, which is nobody's, yet would be compared; names the model.
+    """
+    lengths = np.linalg.norm(embeddings.astype(np.float64), axis=1)
+    if not (lengths > 1e-6).all():
+        raise ModelError(f"{name}: the model gave an empty embedding; verify the file and the device")
+    return np.asarray(embeddings / lengths[:, None], np.float32)
+
+
 def sigmoid(logits: FloatArray) -> FloatArray:
     """Logistic function without overflow."""
     return np.asarray(0.5 * (1 + np.tanh(0.5 * logits)), np.float32)

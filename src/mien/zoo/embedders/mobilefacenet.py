@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
-from mien.errors import ModelError
 from mien.runtime.session import Where
 from mien.types import ByteArray, FloatArray
 from mien.zoo.registry import ModelCard, Weights, register
-from mien.zoo.tensors import IMAGENET_MEAN, IMAGENET_STD, Network, to_nchw
+from mien.zoo.tensors import IMAGENET_MEAN, IMAGENET_STD, Network, to_nchw, unit
 
 
 @register(
@@ -41,7 +38,4 @@ class MobileFaceNet:
     def __call__(self, crops: ByteArray) -> FloatArray:
         """N×112×112×3 RGB uint8 → N×128, L2-normalised."""
         (embeddings,) = self._network(to_nchw(crops, IMAGENET_MEAN, IMAGENET_STD))
-        lengths = np.linalg.norm(embeddings.astype(np.float64), axis=1)
-        if not (lengths > 1e-6).all():  # of no person at all, yet it would be compared
-            raise ModelError(f"{self.card.name}: the model gave an empty embedding; verify the file and the device")
-        return np.asarray(embeddings / lengths[:, None], np.float32)
+        return unit(self.card.name, embeddings)
