@@ -287,8 +287,12 @@ def test_a_source_over_the_limit_is_hung() -> None:
 
     items = run(source(), lambda x: x, limit=0.2, cancel=release.set)
     assert next(items) == 7
-    with pytest.raises(PipelineError, match=r"^decode: a step did not end within 0\.2 s; raise --model-timeout"):
+    with pytest.raises(PipelineError) as caught:
         next(items)
+    assert str(caught.value) == (
+        "decode: a step did not end within 0.2 s; raise --model-timeout if it is only slow, "
+        "else check the disk that the target lies on"
+    )
 
 
 def test_a_hung_stage_that_cannot_be_stopped_is_still_an_error_and_closing_does_not_wait_again() -> None:

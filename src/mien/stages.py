@@ -225,9 +225,10 @@ class Run(Iterator[T]):
         stuck = self._join()
         reason = f" ({oldest.error})" if oldest.error else ""
         rest = f"; {_names(stuck)} could not be stopped, so end this process" if stuck else ""
+        advice = "check the disk that the target lies on" if oldest is self._clocks[0] else "run `mien doctor`"
         raise PipelineError(
             f"{oldest.name}: a step did not end within {limit:g} s{reason}; "
-            f"raise --model-timeout if it is only slow, else run `mien doctor`{rest}"
+            f"raise --model-timeout if it is only slow, else {advice}{rest}"
         )
 
     def _fail(self, error: BaseException) -> NoReturn:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import subprocess
 import sys
 import threading
@@ -16,6 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mien.errors import DeviceError, ModelError
 from mien.options import Device
@@ -55,7 +56,6 @@ class FakeDevice:
     """Graphs alive when one was opened."""
 
     def open(self, model: Path | bytes, device: Device, threads: int) -> Graph:
-        gc.collect()
         self.held.append(sum(graph() is not None for graph in self.graphs))
         self.opened.append(device)
         if self.opening(device):
@@ -135,6 +135,31 @@ def test_a_batch_is_halved_until_it_fits_and_that_is_remembered() -> None:
     assert device.batches == [2, 2, 1]
     assert device.opened == ["cuda"]
     assert session.notes == ("net: out of memory on cuda; at most 2 done at a time",)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    count=st.integers(1, 20),
+    fits=st.integers(1, 20),
+    chances=st.lists(st.booleans(), max_size=12),
+    fallback=st.sampled_from([True, False]),
+)
+def test_whatever_fits_and_whenever_it_does_not_the_results_are_those_of_one_batch(
+    count: int, fits: int, chances: list[bool], fallback: bool
+) -> None:
+    """Batches over `fits` fail, and the first calls by chance; alone an item fits once the chances are used up."""
+    left = list(chances)
+    device = FakeDevice(lambda device, items: items > fits or (device == "cuda" and bool(left) and left.pop()))
+    session = device.session(fallback="cpu" if fallback else "none")
+    x = np.random.default_rng(count).normal(size=(count, 3)).astype(np.float32)
+    try:
+        check(session(x, SHIFT), x)
+    except DeviceError:
+        assert not fallback and len(device.opened) == 2
+    left.clear()
+    check(session(x, SHIFT), x)
+    assert len(session.notes) == len(set(session.notes)) <= 4
+    assert set(device.held) == {0}
 
 
 def test_only_the_part_that_failed_is_done_again() -> None:
