@@ -15,8 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mien.errors import GeometryError, MediaError, ModelError
-from mien.media import planes
+from mien.media import fields, planes
+from mien.media.aspect import Stretch
 from mien.media.colorspace import swscale_colorspace
+from mien.media.hdr import ToneMap
 from mien.media.image_meta import ImageMeta
 from mien.media.normalize import Converter
 from mien.media.orientation import Orientation
@@ -29,11 +31,11 @@ class Frame(ABC):
     index: int
     """Place in the clip, from 0."""
     time: Fraction | None
-    """Seconds on the source's own clock; None for photos."""
+    """Seconds on the clip's clock (see `VideoReader.window`); None for photos."""
     width: int
-    """Pixels, in display orientation."""
+    """Pixels, in display orientation; square ones, whatever shape the samples have."""
     height: int
-    """Pixels, in display orientation."""
+    """Pixels, in display orientation; square ones."""
 
     @property
     def box(self) -> Box:
@@ -48,6 +50,8 @@ class Frame(ABC):
     def read(self, box: Box) -> Image:
         """(h, w, 3) RGB of the box: uint8 up to 8 bits, else float32 0–1; in the frame's own transfer and primaries.
 
+        Of HDR (PQ, HLG) it is ordinary RGB in float32 0–1, see `media.hdr`.
+
         Raises:
             GeometryError: the box is empty or reaches beyond the frame (see `Box.clip`).
         """
@@ -57,7 +61,8 @@ class Frame(ABC):
         """Blend `rgb` (h, w, 3), float32 0–1 or uint8, into the box by `mask` (h, w), float32 0–1.
 
         Samples where the mask is 0 stay bit-identical; so does everything when `rgb` is what `read` gave. Chroma
-        that is shared by several pixels (2 × 2 in 4:2:0) may change where the mask is above 0 at one of them.
+        that is shared by several pixels (2 × 2 in 4:2:0) may change where the mask is above 0 at one of them; so may
+        samples that are not square.
 
         Raises:
             GeometryError: as for `read`, or `rgb` or `mask` do not have the box's shape.
@@ -181,6 +186,10 @@ class VideoFormat:
     display_matrix: tuple[int, ...] | None = None
     """FFmpeg's nine integers, as the source has them."""
     converter: Converter = field(default_factory=Converter)
+    tones: ToneMap | None = None
+    """How HDR becomes ordinary RGB; None for what is not HDR."""
+    stretch: Stretch | None = None
+    """How upright samples become square pixels; None where they are."""
 
 
 class VideoFrame(Frame):
@@ -191,7 +200,7 @@ class VideoFrame(Frame):
         """The decoder's frame, in a planar pixel format."""
         self.format = shared
         self.index, self.time = index, time
-        self.width, self.height = shared.orientation.size(picture.width, picture.height)
+        self.width, self.height = self._size()
 
     def thumbnail(self, side: int) -> ByteArray:
         """See `Frame.thumbnail`."""
@@ -200,40 +209,87 @@ class VideoFrame(Frame):
         if colorspace is None:
             whole = np.asarray(np.rint(as_float(self.read(self.box)) * 255), np.uint8)
             return np.asarray(cv2.resize(whole, shown, interpolation=cv2.INTER_AREA), np.uint8)
-        width, height = self.format.orientation.size(*shown)
-        small = self.format.converter.thumbnail(self.picture, width, height, colorspace)
-        plane = small.planes[0]
-        rows = np.frombuffer(plane, np.uint8).reshape(plane.height, plane.line_size)  # type: ignore[call-overload]
-        return np.ascontiguousarray(self.format.orientation.apply(rows[:, : width * 3].reshape(height, width, 3)))
+        size = self.format.orientation.size(*shown)
+        small = self.format.converter.thumbnail(self.picture, *size, colorspace, deep=self.format.tones is not None)
+        if self.format.tones is not None:
+            small = np.rint(self.format.tones.to_sdr(small) * np.float32(255)).astype(np.uint8)
+        return np.ascontiguousarray(self.format.orientation.apply(small))
 
     def read(self, box: Box) -> Image:
         """See `Frame.read`."""
         self._check_box(box)
-        stored = self._stored(box)
-        rgb = planes.read(planes.views(self.picture, self.format.planes), self.format.planes, stored)
-        return self.format.orientation.apply(rgb)
+        if self.format.stretch is None:
+            return self._read(box)
+        source = self.format.stretch.source(box, *self._upright())
+        return self.format.stretch.show(self._read(source), source, box)
 
     def write(self, box: Box, rgb: Image, mask: FloatArray) -> None:
         """See `Frame.write`."""
         box, rgb, mask = self._check_edit(box, rgb, mask)
         if box.empty:
             return
+        if self.format.stretch is not None:
+            box, rgb, mask = self._unstretched(self.format.stretch, box, rgb, mask)
+        if self.format.tones is not None:
+            rgb = self.format.tones.edited(as_float(self._signal(box)), rgb)
         rgb, mask = self.format.orientation.undo(rgb), self.format.orientation.undo(mask)
         # The decoder still refers to this picture; views taken before this call would point at its copy.
         self.picture.make_writable()
         layout = self.format.planes
-        planes.write(planes.views(self.picture, layout), layout, self._stored(box), rgb, mask)
+        by_field = fields if self._by_fields else planes
+        by_field.write(planes.views(self.picture, layout), layout, self._stored(box), rgb, mask)
 
     def replace(self, array: Image) -> None:
         """See `Frame.replace`."""
-        rgb = self.format.orientation.undo(as_float(array))
+        rgb = as_float(array)
+        if self.format.tones is not None:
+            rgb = self.format.tones.from_sdr(rgb)
+        if self.format.stretch is not None:
+            height, width = rgb.shape[:2]
+            size = (round(width / self.format.stretch.x), round(height / self.format.stretch.y))
+            rgb = np.asarray(cv2.resize(rgb, size, interpolation=cv2.INTER_AREA), np.float32)
+        rgb = self.format.orientation.undo(rgb)
         height, width = rgb.shape[:2]
         if (width, height) == (self.picture.width, self.picture.height):
             self.picture.make_writable()
         else:
             self.picture = self.format.converter.resize(self.picture, width, height)
-        planes.fill(planes.views(self.picture, self.format.planes), self.format.planes, rgb)
-        self.width, self.height = self.format.orientation.size(width, height)
+        by_field = fields if self._by_fields else planes
+        by_field.fill(planes.views(self.picture, self.format.planes), self.format.planes, rgb)
+        self.width, self.height = self._size()
+
+    @property
+    def _by_fields(self) -> bool:
+        return fields.apart(self.picture.interlaced_frame, self.format.planes, self.picture.height)
+
+    def _upright(self) -> tuple[int, int]:
+        """(width, height) of the samples, in display orientation."""
+        return self.format.orientation.size(self.picture.width, self.picture.height)
+
+    def _size(self) -> tuple[int, int]:
+        size = self._upright()
+        return size if self.format.stretch is None else self.format.stretch.size(*size)
 
     def _stored(self, box: Box) -> Box:
-        return self.format.orientation.to_stored(box, self.width, self.height)
+        return self.format.orientation.to_stored(box, *self._upright())
+
+    def _signal(self, box: Box) -> Image:
+        """RGB of a box of upright samples, as the stream codes it."""
+        layout = self.format.planes
+        by_field = fields if self._by_fields else planes
+        rgb = by_field.read(planes.views(self.picture, layout), layout, self._stored(box))
+        return self.format.orientation.apply(rgb)
+
+    def _read(self, box: Box) -> Image:
+        """RGB of a box of upright samples."""
+        rgb = self._signal(box)
+        return rgb if self.format.tones is None else self.format.tones.to_sdr(as_float(rgb))
+
+    def _unstretched(
+        self, stretch: Stretch, box: Box, rgb: FloatArray, mask: FloatArray
+    ) -> tuple[Box, FloatArray, FloatArray]:
+        """An edit of square pixels as one of samples: the change is what is brought back, so none stays none."""
+        change = (rgb - as_float(self.read(box))) * mask[..., None]
+        source = stretch.source(box, *self._upright())
+        part = stretch.undo(np.dstack([change, mask]), box, source)
+        return source, as_float(self._read(source)) + part[..., :3], (part[..., 3] > 0).astype(np.float32)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import av
+import numpy as np
+import numpy.typing as npt
 from av.codec.codec import find_best_pix_fmt_of_list
+from av.video.plane import VideoPlane
 from av.video.reformatter import Interpolation, VideoReformatter
 
 from mien.media.colorspace import FULL_RANGE, LIMITED, resolve_matrix, swscale_colorspace
@@ -15,6 +19,8 @@ ACCURATE = Interpolation.FULL_CHR_H_INT | Interpolation.ACCURATE_RND
 
 _DEPTHS = ("", "10le", "12le", "16le")
 _FAMILIES = ("gray", "yuv420p", "yuv422p", "yuv444p", "yuva420p", "yuva422p", "yuva444p", "gbrp", "gbrap")
+_WHITE_16 = 255 << 8
+"""libswscale's white of YUV brought to 16-bit RGB."""
 _MISSING = ("yuva420p12le",)  # FFmpeg has no such format.
 PLANAR = tuple(f + d for f in _FAMILIES for d in _DEPTHS if f + d not in _MISSING)
 """The pixel formats that others are unpacked to."""
@@ -57,25 +63,50 @@ class Converter:
             made.colorspace = 0
         return made
 
-    def thumbnail(self, frame: av.VideoFrame, width: int, height: int, colorspace: int) -> av.VideoFrame:
-        """An rgb24 frame of width × height, averaged over area; `colorspace` is libswscale's number."""
+    def thumbnail(
+        self, frame: av.VideoFrame, width: int, height: int, colorspace: int, *, deep: bool = False
+    ) -> npt.NDArray[Any]:
+        """(height, width, 3) RGB uint8, float32 0–1 if `deep`, averaged over area.
+
+        Args:
+            colorspace: libswscale's number.
+        """
         with self._lock:
-            return self._reformatter.reformat(
+            made = self._reformatter.reformat(
                 frame,
                 width=width,
                 height=height,
-                format="rgb24",
+                format="gbrp16le" if deep else "rgb24",  # libswscale garbles rgb48le when it averages.
                 src_colorspace=colorspace,
                 interpolation=Interpolation.AREA | ACCURATE,
                 threads=1,
             )
+        if not deep:
+            return _samples(made.planes[0], np.uint8)[:, : width * 3].reshape(height, width, 3)
+        green, blue, red = (_samples(plane, np.uint16)[:, :width] for plane in made.planes)
+        return np.dstack([red, green, blue]) * np.float32(1 / _WHITE_16)
 
     def resize(self, frame: av.VideoFrame, width: int, height: int) -> av.VideoFrame:
-        """A new frame of another size with the frame's time and tags."""
+        """A new frame of another size with the frame's time and tags; averaged over area where it shrinks."""
+        smaller = width <= frame.width and height <= frame.height
         with self._lock:
-            made = self._reformatter.reformat(frame, width=width, height=height, src_colorspace=1, dst_colorspace=1)
-        made.colorspace = frame.colorspace
+            made = self._reformatter.reformat(
+                frame,
+                width=width,
+                height=height,
+                src_colorspace=1,
+                dst_colorspace=1,
+                src_color_range=FULL_RANGE,
+                dst_color_range=FULL_RANGE,
+                interpolation=(Interpolation.AREA if smaller else Interpolation.BICUBIC) | ACCURATE,
+                threads=1,
+            )
+        made.colorspace, made.color_range = frame.colorspace, frame.color_range
         return made
+
+
+def _samples(plane: VideoPlane, dtype: type) -> npt.NDArray[Any]:
+    return np.frombuffer(plane, dtype).reshape(plane.height, -1)  # type: ignore[call-overload, no-any-return]
 
 
 def _ranges(frame: av.VideoFrame, new: av.VideoFormat) -> tuple[int, int]:

@@ -40,7 +40,8 @@ class PlaneFormat:
     """log2 of luma samples per chroma sample."""
     siting_x: float
     siting_y: float
-    """Where a chroma sample sits in its cell, in luma samples from the cell's first: 0, 0.5 or 1."""
+    """Where a chroma sample sits in its cell, in luma samples from the cell's first: 0, 0.5 or 1; in fields
+    also 0.25 and 0.75."""
 
     @classmethod
     def of(cls, frame: av.VideoFrame, siting: tuple[float, float] = (0.0, 0.5)) -> PlaneFormat | None:

@@ -10,8 +10,10 @@ from typing import Literal, NamedTuple
 import av
 
 from mien.errors import MediaError, OptionsError
+from mien.media.aspect import Stretch
 from mien.media.fit import Fitter
 from mien.media.frame import VideoFormat, VideoFrame
+from mien.media.hdr import ToneMap
 from mien.media.info import MediaInfo
 from mien.media.limits import Limits
 from mien.media.normalize import Converter
@@ -135,7 +137,7 @@ class VideoReader:
             OptionsError: no frame lies in the part that `trim` names.
         """
         self._fitter.changed = 0
-        shared = _Shared(self.info, self._fitter)
+        shared = _Shared(self.info, self._fitter, self.sample_aspect)
         found = self._timeline.pictures_from(start.pts) if start is not None and start.index else None
         first = start.index if start is not None and found is not None else 0
         given = False
@@ -158,8 +160,8 @@ class VideoReader:
 class _Shared:
     """What the frames of one pass share, worked out anew when the stream's tags change."""
 
-    def __init__(self, info: MediaInfo, fitter: Fitter) -> None:
-        self._info, self._fitter = info, fitter
+    def __init__(self, info: MediaInfo, fitter: Fitter, aspect: Fraction) -> None:
+        self._info, self._fitter, self._aspect = info, fitter, aspect
         self._converter = Converter()
         self._orientation = Orientation.from_matrix(info.display_matrix)
         self._key: tuple[object, ...] = ()
@@ -167,10 +169,21 @@ class _Shared:
 
     def frame(self, picture: av.VideoFrame, index: int, time: Fraction) -> VideoFrame:
         picture = self._fitter(picture)
-        key = (picture.colorspace, picture.color_range)
+        key = (picture.colorspace, picture.color_range, picture.color_trc, picture.color_primaries)
         if self._format is None or key != self._key:
             layout = PlaneFormat.of(picture, self._info.siting)
             assert layout is not None
-            matrix = self._info.display_matrix
-            self._key, self._format = key, VideoFormat(layout, self._orientation, matrix, self._converter)
+            size = self._orientation.size(picture.width, picture.height)
+            aspect = 1 / self._aspect if self._orientation.transpose else self._aspect
+            self._key, self._format = (
+                key,
+                VideoFormat(
+                    layout,
+                    self._orientation,
+                    self._info.display_matrix,
+                    self._converter,
+                    ToneMap.of(picture.color_trc, picture.color_primaries),
+                    Stretch.of(aspect, *size),
+                ),
+            )
         return VideoFrame(picture, self._format, index, time)
