@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -259,6 +261,32 @@ def test_a_download_that_was_interrupted_keeps_its_part(server: Server, tmp_path
     assert part.name == "net.onnx.part" and len(kept) > HALF and DATA.startswith(kept)
     fetch(server, "good", path)
     assert path.read_bytes() == DATA and server.ranges[1] == f"bytes={len(kept)}-"
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from mien.runtime.download import download, http_opener
+
+url, path, sha256, size = sys.argv[1:]
+download(url, Path(path), sha256=sha256, size=int(size), opener=http_opener({}))
+"""
+
+
+def test_a_download_whose_process_was_killed_goes_on_in_the_next(server: Server, tmp_path: Path) -> None:
+    path, part = tmp_path / "net.onnx", tmp_path / "net.onnx.part"
+    command = [sys.executable, "-c", KILLED, server.url("stall"), str(path), SHA256, str(len(DATA))]
+    with subprocess.Popen(command) as process:
+        until = time.monotonic() + 30
+        while not part.exists() or not part.stat().st_size:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        process.kill()
+    kept = part.stat().st_size
+    assert files(tmp_path) == ["net.onnx.part"]
+    fetch(server, "good", path)
+    assert server.ranges == [None, f"bytes={kept}-"]
+    assert path.read_bytes() == DATA and files(tmp_path) == ["net.onnx"]
 
 
 @pytest.mark.parametrize("name", ["good", "whole", "no_more"])
