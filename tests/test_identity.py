@@ -195,6 +195,17 @@ def test_arrays_of_other_shapes_are_a_media_error(woman: Identity, tmp_path: Pat
         Identity.load(path)
 
 
+@pytest.mark.parametrize("name", ["embedding", "mesh", "shape"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_arrays_that_are_not_finite_are_a_media_error(woman: Identity, tmp_path: Path, name: str, value: float) -> None:
+    data = small(woman).data
+    values = getattr(data, name).copy()
+    values.reshape(-1)[0] = value
+    Identity(replace(data, **{name: values})).save(tmp_path / "odd.npz")
+    with pytest.raises(MediaError, match=r"odd\.npz: not an identity made by mien; make it again from its photos"):
+        Identity.load(tmp_path / "odd.npz")
+
+
 def test_a_file_that_is_not_there_is_a_media_error(tmp_path: Path) -> None:
     with pytest.raises(MediaError, match="nowhere"):
         Identity.load(tmp_path / "nowhere.npz")

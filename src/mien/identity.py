@@ -137,7 +137,9 @@ def _fused(found: Sequence[tuple[Image, Face]], zoo: Zoo, options: SwapOptions) 
 
 
 def _fit(values: dict[str, FloatArray]) -> bool:
-    """Whether arrays have the shapes that `IdentityData` tells."""
+    """Whether arrays have the shapes that `IdentityData` tells, and hold numbers."""
+    if not all(np.isfinite(array).all() for array in values.values()):
+        return False
     side = values["trust"].shape[:1]
     shapes = {"texture": (*side, *side, 3), "trust": (*side, *side), "mesh": (POINTS, 3), "shape": (SURFACE, 3)}
     return values["embedding"].ndim == 1 and all(values[name].shape == shape for name, shape in shapes.items())
