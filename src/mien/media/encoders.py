@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import av
+import cv2
 from av.codec.codec import UnknownCodecError, find_best_pix_fmt_of_list
 from av.codec.context import CodecOption, OptionType
 
@@ -41,7 +42,10 @@ _EXTRA = MappingProxyType(
         "ffv1": {"level": "3", "slicecrc": "1"},
     }
 )
+_AVX_512 = 13  # OpenCV's number; its Python module has no name for it.
 _EVEN_ONLY = ("libx264", "libx265")
+_AVX512 = 13
+"""OpenCV's number of that processor feature."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +134,10 @@ def _fits(pixel_format: str, width: int, height: int) -> bool:
 def _options(name: str, options: SwapOptions) -> dict[str, str]:
     known = {o.name: o for o in av.CodecContext.create(name, "w").supported_options.private}
     made = dict(_EXTRA.get(name, {}))
+    if name in ("libx264", "libx264rgb") and cv2.checkHardwareSupport(_AVX512):
+        # x264's macroblock tree reads memory that nobody wrote where AVX-512 is used and a row is not a multiple of 8
+        # macroblocks: the same frames gave other bytes now and then.
+        made["x264-params"] = "asm=AVX2"
     if "crf" in known:
         made["crf"] = str(options.crf)
     elif "cq" in known:
