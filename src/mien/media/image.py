@@ -12,18 +12,18 @@ from PIL import Image
 from mien.errors import MediaError, OptionsError
 from mien.media.frame import ImageFrame
 from mien.media.image_meta import exif_orientation, read_meta
-from mien.media.image_open import bit_depth, full_pages, opened
+from mien.media.image_open import bit_depth, full_pages, opened, quiet
 from mien.media.image_pixels import read_pixels, resized, scaled_size, shown_size
-from mien.media.image_webp import compression
 from mien.media.info import MediaInfo
 from mien.media.limits import Limits
 from mien.media.orientation import Orientation
-from mien.media.sequence_scan import mapped, scan
+from mien.media.sequence_scan import scan
 from mien.media.sequence_timeline import Timeline
 from mien.media.timing import parse_scale
 from mien.options import AnalyzeOptions
 
 
+@quiet()
 def image_info(path: Path, limits: Limits | None = None) -> MediaInfo | None:
     """Describe a photo or a sequence of photos; None if the file is none, or an animation that reads as a video.
 
@@ -56,11 +56,8 @@ def image_info(path: Path, limits: Limits | None = None) -> MediaInfo | None:
         )
 
 
-def read_image(path: Path, limits: Limits | None = None, page: int | None = None) -> ImageFrame:
+def read_image(path: Path, limits: Limits | None = None) -> ImageFrame:
     """Read a photo: upright, 8 or 16 bit, grey, grey + alpha, RGB or RGBA.
-
-    Args:
-        page: which picture of a TIFF; None for the first that is no small copy.
 
     Raises:
         MediaError: it is no photo, damaged, too large, or of a mode that cannot be handled.
@@ -68,16 +65,18 @@ def read_image(path: Path, limits: Limits | None = None, page: int | None = None
     with opened(path, limits) as (image, head):
         if image is None:
             raise MediaError(f"{path}: is not a photo that mien can read; give a JPEG, PNG, WebP, TIFF or HEIC")
-        if page is not None:
-            image.seek(page)
-        elif image.format == "TIFF":
-            full_pages(image)
-        meta, notes = read_meta(image), _left_out(image)
-        if image.format == "WEBP":
-            with mapped(path) as data:
-                meta = replace(meta, webp=compression(data))
-        pixels = read_pixels(image, head, path)
-        frame = ImageFrame(pixels.array)
+        if image.format == "TIFF":
+            with quiet():
+                full_pages(image)
+        return read_selected(image, head, path)
+
+
+@quiet()
+def read_selected(image: Image.Image, head: bytes, path: Path) -> ImageFrame:
+    """The selected picture of an opened photo; see `read_image`."""
+    meta, notes = read_meta(image, path), _left_out(image)
+    pixels = read_pixels(image, head, path)
+    frame = ImageFrame(pixels.array)
     frame.meta = replace(
         meta,
         depth=pixels.depth,

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from mien.errors import MediaError
+from mien.media.image_open import mapped
 from mien.media.image_png import grey_key_16
 
 Deep = npt.NDArray[np.uint16]
@@ -27,13 +28,14 @@ def deep_pixels(image: Image.Image, path: Path, depth: int) -> Deep | None:
     if image.format == "HEIF":
         return _heif(path, depth)
     if image.format == "PNG":
-        return png_pixels(path.read_bytes(), path)
+        with mapped(path) as data:
+            return png_pixels(data, path)
     if image.format == "TIFF" and depth == 16 and image.mode in ("I;16", "I;16B", "RGB", "RGBA", "RGBX"):
-        return _colors(_decoded(path.read_bytes(), path, image.tell()))
+        with mapped(path) as data:
+            return _colors(_decoded(data, path, image.tell()))
     if image.format == "PPM" and image.mode == "RGB":
-        with path.open("rb") as file:
-            full = b"65535" in file.read(256)
-        return _colors(_decoded(path.read_bytes(), path)) if full else None
+        with mapped(path) as data:
+            return _colors(_decoded(data, path)) if b"65535" in bytes(data[:256]) else None
     if image.mode in ("I;16", "I;16L", "I;16B", "I;16N") or (image.mode == "I" and image.format == "PPM"):
         image.load()
         return np.asarray(np.clip(np.asarray(image), 0, 65535), np.uint16)
@@ -51,7 +53,7 @@ def quiet_opencv() -> Iterator[None]:
         cv2.utils.logging.setLogLevel(before)
 
 
-def _decoded(content: bytes, path: Path, page: int = 0) -> npt.NDArray[Any]:
+def _decoded(content: bytes | memoryview, path: Path, page: int = 0) -> npt.NDArray[Any]:
     data = np.frombuffer(content, np.uint8)
     with quiet_opencv():
         try:
@@ -72,7 +74,7 @@ def _colors(array: npt.NDArray[Any]) -> Deep:
     return np.asarray(cv2.cvtColor(array, code), np.uint16)
 
 
-def png_pixels(content: bytes, path: Path) -> Deep:
+def png_pixels(content: bytes | memoryview, path: Path) -> Deep:
     """(H, W[, C]) uint16 of a PNG of 16 bits, as stored."""
     array = _decoded(content, path)
     if content[25] == 4:

@@ -77,7 +77,7 @@ def losses(photo: ImageFrame, kind: str) -> list[str]:
         notes.append(f"{kind} holds 8 bits: the photo's {depth} were rounded")
     if photo.peak == 65535 and kind == "HEIF" and meta.depth != _HEIF_BITS:
         notes.append(f"{kind} is written with {_HEIF_BITS} bits: the photo's {max(meta.depth, 12)} were rounded")
-    if meta.native is not None and meta.native.mode == "CMYK" and native_for(photo, kind) is None:
+    if meta.native is not None and meta.native.mode == "CMYK" and "CMYK" not in _NATIVE.get(kind, ()):
         notes.append(f"{kind} holds no CMYK: the photo was converted to sRGB")
     if kind == "JPEG" and (meta.jpeg_exif() != meta.exif or meta.jpeg_xmp() != meta.xmp):
         notes.append("the photo's EXIF or XMP is longer than a JPEG holds and was left out")

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-import warnings
 from dataclasses import dataclass, field
 from fractions import Fraction
+from pathlib import Path
 
-from PIL import ExifTags, Image, PngImagePlugin
+from PIL import ExifTags, Image
 
 from mien.media.image_jpeg import JpegSettings, jpeg_settings
 from mien.media.image_native import Native
+from mien.media.image_open import mapped, quiet
 from mien.media.image_png import kept_chunks
-from mien.media.image_webp import WebpCompression
+from mien.media.image_webp import WebpCompression, compression
 
 _ORIENTATION = ExifTags.Base.Orientation
 # In a TIFF, Pillow's EXIF also holds the tags that describe its pixels; these describe the photo.
@@ -72,8 +73,16 @@ class ImageMeta:
         return self.xmp if len(self.xmp) <= _JPEG_XMP_LIMIT else b""
 
 
-def read_meta(image: Image.Image) -> ImageMeta:
-    """Metadata of an opened photo that stands in its headers."""
+def read_meta(image: Image.Image, path: Path) -> ImageMeta:
+    """Metadata of an opened photo that stands beside its samples."""
+    png: tuple[tuple[bytes, bytes], ...] = ()
+    webp = WebpCompression()
+    if image.format == "PNG":
+        with mapped(path) as data:
+            png = kept_chunks(data)
+    elif image.format == "WEBP":
+        with mapped(path) as data:
+            webp = compression(data)
     dpi = image.info.get("dpi")
     return ImageMeta(
         exif=_exif(image),
@@ -81,21 +90,20 @@ def read_meta(image: Image.Image) -> ImageMeta:
         icc=image.info.get("icc_profile"),
         dpi=(float(dpi[0]), float(dpi[1])) if dpi and min(dpi) > 0 else None,
         jpeg=jpeg_settings(image),
-        png=_png(image),
+        png=png,
+        webp=webp,
     )
 
 
 def exif_orientation(image: Image.Image) -> int:
     """EXIF orientation 1–8, also from XMP; 1 when there is none."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Damaged EXIF is not worth more than its loss.
+    with quiet():  # Damaged EXIF is not worth more than its loss.
         value = image.getexif().get(_ORIENTATION, 1)
     return value if isinstance(value, int) else 1
 
 
 def _exif(image: Image.Image) -> bytes:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quiet():
         exif = image.getexif()
         if image.format == "TIFF":
             exif = _tiff_exif(exif)
@@ -128,13 +136,3 @@ def _xmp(image: Image.Image) -> bytes:
     for pattern in _XMP_TURNS:
         xmp = re.sub(pattern, b"", xmp)
     return _XMP_THUMBNAILS.sub(b"", xmp)
-
-
-def _png(image: Image.Image) -> tuple[tuple[bytes, bytes], ...]:
-    if not isinstance(image, PngImagePlugin.PngImageFile) or image.fp is None:
-        return ()
-    file = image.fp
-    place = file.tell()
-    kept = kept_chunks(file)
-    file.seek(place)
-    return kept

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import mmap
 import re
 import warnings
 from collections.abc import Iterator
@@ -11,7 +13,7 @@ from threading import Lock
 
 from PIL import Image, TiffImagePlugin, UnidentifiedImageError, features
 
-from mien.errors import MediaError
+from mien.errors import MediaError, MienError
 from mien.media.limits import Limits
 
 _FORMATS = ("PNG", "JPEG", "WEBP", "TIFF", "BMP", "GIF", "PPM", "JPEG2000", "QOI")
@@ -24,6 +26,8 @@ _PNM = re.compile(rb"P[1-7]\s(?:\s*#[^\n]*\n)*\s*\d+\s+(?:#[^\n]*\n\s*)*\d+\s+(?
 _HDR = (16, 18)
 _FAULTS = (OSError, ValueError, SyntaxError, EOFError, IndexError, OverflowError, KeyError, TypeError, RuntimeError)
 _pillow_limit = Lock()
+# Pillow logs what it also raises; without a handler that would go to the error stream.
+logging.getLogger("PIL").addHandler(logging.NullHandler())
 
 
 @contextmanager
@@ -49,11 +53,27 @@ def opened(path: Path, limits: Limits | None = None) -> Iterator[tuple[Image.Ima
 
 
 @contextmanager
+def mapped(path: Path) -> Iterator[memoryview]:
+    """A file's bytes, without reading it as a whole."""
+    with path.open("rb") as file:
+        # Not closed by hand: what failed may still hold views of it. It goes with the last of them.
+        yield memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Pillow without its warnings: what matters of a damaged file is raised. Not to be left open over a `yield`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextmanager
 def faults(path: Path) -> Iterator[None]:
     """Turns what damaged files make Pillow raise into a MediaError."""
     try:
         yield
-    except MediaError:
+    except MienError:
         raise
     except MemoryError as error:
         raise MediaError(f"{path}: does not fit into memory; scale it down") from error
@@ -68,6 +88,8 @@ def faults(path: Path) -> Iterator[None]:
 
 def bit_depth(image: Image.Image, head: bytes) -> int:
     """Bits per sample in the file, 8 for what is less."""
+    if image.format == "HEIF":
+        return int(image.info.get("bit_depth") or 8)
     if image.mode in _16_BIT:
         return 16
     if image.format == "PNG":
@@ -79,8 +101,6 @@ def bit_depth(image: Image.Image, head: bytes) -> int:
     if image.format == "PPM":
         match = _PNM.match(head)
         return 16 if match and int(match[1]) > 255 else 8
-    if image.format == "HEIF":
-        return int(image.info.get("bit_depth") or 8)
     if image.format == "AVIF":
         at = head.find(b"av1C")
         flags = head[at + 6] if 0 <= at < len(head) - 6 else 0
@@ -121,8 +141,7 @@ def _identify(path: Path, head: bytes, limits: Limits) -> Image.Image | None:
         register_heif()
         formats.append("HEIF")
     # Pillow knows one limit for all of a process; while a file is opened it is the one asked for.
-    with _pillow_limit, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with _pillow_limit, quiet():
         before, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, limits.max_pixels
         try:
             return Image.open(path, formats=formats)
@@ -138,7 +157,9 @@ def _refuse_hdr(path: Path, image: Image.Image, head: bytes) -> None:
     if image.format == "PNG":
         at = head.find(b"cICP")
         transfer = head[at + 5] if 0 <= at < len(head) - 5 else 0
-    elif image.format in ("AVIF", "HEIF"):
+    elif image.format == "HEIF":
+        transfer = int((image.info.get("nclx_profile") or {}).get("transfer_characteristics", 0))
+    elif image.format == "AVIF":
         at = head.find(b"colrnclx")
         transfer = int.from_bytes(head[at + 10 : at + 12], "big") if at >= 0 else 0
     if transfer in _HDR:

@@ -12,6 +12,9 @@ from PIL import Image
 
 from mien.types import ByteArray
 
+_SAMPLE = 20_000
+_SERVED = 0.7
+"""Share of the colours that a palette shows best, which get no new entries."""
 Mask = npt.NDArray[np.bool_]
 
 
@@ -34,7 +37,8 @@ def fill(indices: ByteArray, palette: ByteArray, free: Sequence[int], rgb: ByteA
     alpha = palette[indices, 3]
     wanted = mask & (alpha > 0)  # Below full transparency no colour shows.
     levels, counts = np.unique(alpha[wanted], return_counts=True)
-    spare, kept = list(free), np.setdiff1d(np.arange(256), free)
+    spare = [int(place) for place in np.setdiff1d(free, indices[mask & ~wanted])]
+    kept = np.setdiff1d(np.arange(256), spare)
     kept_alpha = palette[kept, 3].copy()
     lonely = [level for level in levels if level not in kept_alpha]
     exact = True
@@ -70,7 +74,7 @@ def _fill_level(
     new = new[~np.isin(packed(new), packed(palette[kept, :3]))]
     exact = len(new) <= len(places)
     if not exact and places:
-        new = reduced(colors, len(places))
+        new = reduced(_unserved(colors, palette[kept, :3]), len(places))
     new = new[: len(places)]
     used = np.array(places[: len(new)], int)
     palette[used, :3], palette[used, 3] = new, level
@@ -84,6 +88,17 @@ def _fill_level(
         part = (slice(y, y + height), slice(x, x + width))
         indices[part][mask[part]] = entries[_dithered(rgb[part], palette[entries, :3])[mask[part]]]
     return len(used), exact
+
+
+def _unserved(colors: ByteArray, palette: ByteArray) -> ByteArray:
+    """Those of the colours (N, 3) that a palette (M, 3) shows worst, or a sample of them; all if it is empty."""
+    sample = colors[:: max(1, len(colors) // _SAMPLE)].astype(np.int32)
+    if not len(palette):
+        return colors
+    errors = np.full(len(sample), np.iinfo(np.int32).max, np.int32)
+    for entry in palette.astype(np.int32):
+        np.minimum(errors, ((sample - entry) ** 2).sum(1), out=errors)
+    return np.asarray(sample[errors >= np.quantile(errors, _SERVED)], np.uint8)
 
 
 def _dithered(rgb: ByteArray, colors: ByteArray) -> npt.NDArray[np.intp]:

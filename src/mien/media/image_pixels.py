@@ -27,6 +27,7 @@ _MODES = MappingProxyType(
         "RGBa": "RGBA", "YCbCr": "RGB", "HSV": "RGB",
     }
 )  # fmt: skip
+_ORIENTATION = 274
 _WITH_ALPHA = MappingProxyType({"L": "LA", "RGB": "RGBA", "LA": "LA", "RGBA": "RGBA"})
 
 
@@ -48,8 +49,15 @@ def orientation_of(image: Image.Image) -> Orientation:
 
 
 def shown_size(image: Image.Image) -> tuple[int, int]:
-    """(width, height) upright. Of a TIFF, Pillow tells the upright size."""
-    return orientation_of(image).size(*image.size)
+    """(width, height) upright."""
+    return (_by_xmp(image) or orientation_of(image)).size(*image.size)
+
+
+def _by_xmp(image: Image.Image) -> Orientation | None:
+    """Of a TIFF, the orientation that stands only in its XMP, where neither its size nor OpenCV heeds it."""
+    if image.format != "TIFF" or _ORIENTATION in getattr(image, "tag_v2", {}):
+        return None
+    return Orientation.from_exif(exif_orientation(image))
 
 
 def read_pixels(image: Image.Image, head: bytes, path: Path) -> Pixels:
@@ -60,9 +68,10 @@ def read_pixels(image: Image.Image, head: bytes, path: Path) -> Pixels:
     """
     depth, orientation = bit_depth(image, head), orientation_of(image)
     if depth > 8:
+        turn = _by_xmp(image) or orientation
         deep = deep_pixels(image, path, depth)
         if deep is not None:
-            return Pixels(orientation.apply(deep), None, depth)
+            return Pixels(turn.apply(deep), None, depth)
         if image.mode in ("I", "F"):
             raise MediaError(f"{path}: photos of {depth} bits a sample are not supported; convert it to 16-bit PNG")
     image.load()

@@ -6,7 +6,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
-from typing import IO, Any
+from typing import Any
 
 import av
 import numpy as np
@@ -45,22 +45,10 @@ def chunks(data: bytes | memoryview) -> Iterator[tuple[bytes, memoryview]]:
             return
 
 
-def kept_chunks(file: IO[bytes]) -> tuple[tuple[bytes, bytes], ...]:
-    """The chunks of an opened PNG that say how its colours are meant, and its text. Pixels are skipped."""
-    kept = []
-    file.seek(len(SIGNATURE))
-    while len(head := file.read(8)) == 8:
-        (size,), kind = struct.unpack(">I", head[:4]), head[4:]
-        if kind in _COLOR or kind in _TEXT:
-            data = file.read(size)
-            if not data.startswith(_REPEATED):
-                kept.append((kind, data))
-            file.seek(4, 1)
-        else:
-            file.seek(size + 4, 1)
-        if kind == b"IEND":
-            break
-    return tuple(kept)
+def kept_chunks(data: bytes | memoryview) -> tuple[tuple[bytes, bytes], ...]:
+    """The chunks of a whole PNG that say how its colours are meant, and its text."""
+    found = ((kind, bytes(body)) for kind, body in chunks(data) if kind in _COLOR or kind in _TEXT)
+    return tuple((kind, body) for kind, body in found if not body.startswith(_REPEATED))
 
 
 def metadata_chunks(
@@ -111,7 +99,7 @@ def encode_grey_alpha_16(array: npt.NDArray[np.uint16]) -> bytes:
     return b"".join(bytes(packet) for packet in (*encoder.encode(picture), *encoder.encode(None)))
 
 
-def grey_key_16(data: bytes) -> int | None:
+def grey_key_16(data: bytes | memoryview) -> int | None:
     """The transparent code of a 16-bit grey PNG without alpha, which OpenCV leaves out; None where there is none."""
     for kind, body in chunks(data):
         if kind == b"tRNS":

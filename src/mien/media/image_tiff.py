@@ -12,7 +12,7 @@ import numpy.typing as npt
 from PIL import Image, TiffImagePlugin
 
 EXIF, GPS = 0x8769, 0x8825
-XMP, ICC = 700, 34675
+XMP, ICC, _ORIENTATION = 700, 34675, 274
 _BYTE, _SHORT, _LONG, _UNDEFINED = 1, 3, 4, 7
 _PHOTOMETRIC = {1: 1, 2: 1, 3: 2, 4: 2}
 _HEADER = b"II*\0"
@@ -120,7 +120,7 @@ class TiffWriter:
 
 def metadata_tags(*, icc: bytes | None, exif: bytes, xmp: bytes, dpi: tuple[float, float] | None) -> dict[int, Any]:
     """Tags of a page that say what is not in its samples."""
-    tags: dict[int, Any] = {}
+    tags: dict[int, Any] = {_ORIENTATION: 1}  # Else readers look for one in the XMP.
     if exif:
         block = Image.Exif()
         block.load(exif)

@@ -13,24 +13,25 @@ import numpy.typing as npt
 
 from mien.errors import MediaError, OptionsError
 from mien.media.frame import ImageFrame
-from mien.media.image import read_image, rescale
+from mien.media.image import read_selected, rescale
 from mien.media.image_meta import ImageMeta, read_meta
 from mien.media.image_native import Native
-from mien.media.image_open import bit_depth, faults, opened
+from mien.media.image_open import bit_depth, faults, mapped, opened, quiet
 from mien.media.image_pixels import scaled_size
-from mien.media.image_webp import compression
 from mien.media.info import MediaInfo
 from mien.media.limits import Limits
 from mien.media.orientation import Orientation
 from mien.media.sequence_apng import apng_frames
 from mien.media.sequence_gif import gif_frames
-from mien.media.sequence_scan import mapped, scan
+from mien.media.sequence_scan import scan
 from mien.media.sequence_timeline import Timeline
 from mien.media.sequence_webp import webp_frames
 from mien.media.timing import Span, Timing, parse_scale, ticks, trimmed
 from mien.options import AnalyzeOptions
 
 _PAGES = "TIFF"
+_INSTANT = Fraction(1, 10**6)
+"""Seconds that a frame must still be on screen at the start of a cut to be its first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +60,13 @@ class SequenceReader:
         self.path, self.info = path, info
         self._limits = Limits.of(options)
         self._scale = parse_scale(options.scale) if options else None
-        with opened(path, self._limits) as (image, head):
+        with quiet(), opened(path, self._limits) as (image, head):
             timeline = scan(image, path) if image is not None else None
             if image is None or timeline is None:
                 raise MediaError(f"{path}: is no sequence any more; it changed while it was read")
             self._format, self._timeline = str(image.format), timeline
-            self.meta: ImageMeta = replace(read_meta(image), depth=bit_depth(image, head))
+            self.meta: ImageMeta = replace(read_meta(image, path), depth=bit_depth(image, head))
             """What the frames share."""
-        if self._format == "WEBP":
-            with mapped(path) as data:
-                self.meta = replace(self.meta, webp=compression(data))
         self._limits.check_size(path, *scaled_size(info.width, info.height, self._scale))
         self._shown = schedule(path, timeline, Timing.of(options))
 
@@ -133,8 +131,12 @@ class SequenceReader:
     def _frames(self) -> Generator[ImageFrame, None, None]:
         """Each frame of the file, as stored but upright."""
         if self._format == _PAGES:
-            for page in self._timeline.pages:
-                yield read_image(self.path, self._limits, page)
+            with opened(self.path, self._limits) as (image, head):
+                for page in self._timeline.pages if image is not None else ():
+                    assert image is not None
+                    with quiet():
+                        image.seek(page)
+                    yield read_selected(image, head, self.path)
             return
         orientation = Orientation.from_exif(self._timeline.orientation)
         with faults(self.path), closing(self._arrays()) as arrays:
@@ -173,7 +175,7 @@ def schedule(path: Path, timeline: Timeline, timing: Timing) -> tuple[Shown, ...
         if shown.time is not None and shown.duration is not None
     )
     if timing.cut:
-        spans = trimmed(spans, timing.start, timing.stop, Fraction(0), Fraction(0))
+        spans = trimmed(spans, timing.start, timing.stop, Fraction(0), _INSTANT)
     if timing.rate is None:
         made = [Shown(span.item, span.start, span.stop - span.start) for span in spans]
     else:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from mien.media.image_deep import png_pixels
+from mien.media.image_open import quiet
 from mien.media.image_pixels import promoted
 from mien.media.image_png import SIGNATURE, chunk, chunks
 from mien.media.sequence_gif import changed_box
@@ -94,7 +95,7 @@ def _samples(view: memoryview, piece: Piece, header: bytes, shared: Sequence[byt
     if header[8] == 16:
         array: npt.NDArray[Any] = png_pixels(single, path)
     else:
-        with Image.open(io.BytesIO(single), formats=["PNG"]) as image:
+        with quiet(), Image.open(io.BytesIO(single), formats=["PNG"]) as image:
             image.load()
             array = promoted(image.convert("L") if image.mode == "1" else image, path)
     return array.reshape(*array.shape[:2], -1)

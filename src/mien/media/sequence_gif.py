@@ -11,6 +11,7 @@ from typing import BinaryIO
 import numpy as np
 from PIL import Image
 
+from mien.media.image_open import quiet
 from mien.media.image_palette import Mask, fill, packed
 from mien.media.sequence_timeline import Canvas, Disposal, Piece, Timeline
 from mien.types import Box, ByteArray
@@ -117,7 +118,7 @@ def _samples(data: memoryview, piece: Piece) -> ByteArray:
             b";",
         )
     )
-    with Image.open(io.BytesIO(single), formats=["GIF"]) as image:
+    with quiet(), Image.open(io.BytesIO(single), formats=["GIF"]) as image:
         image.load()
         indices = np.asarray(image.convert("L") if image.mode != "L" else image)
     return np.asarray(table[indices])

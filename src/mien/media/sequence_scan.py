@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,19 +9,11 @@ from PIL import Image
 
 from mien.errors import MediaError
 from mien.media.image_meta import exif_orientation
-from mien.media.image_open import full_pages, size_text
+from mien.media.image_open import full_pages, mapped, size_text
 from mien.media.sequence_apng import scan_apng
 from mien.media.sequence_gif import scan_gif
 from mien.media.sequence_timeline import Timeline
 from mien.media.sequence_webp import scan_webp
-
-
-@contextmanager
-def mapped(path: Path) -> Iterator[memoryview]:
-    """A file's bytes, without reading it as a whole."""
-    with path.open("rb") as file:
-        # Not closed by hand: what failed may still hold views of it. It goes with the last of them.
-        yield memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def scan(image: Image.Image, path: Path) -> Timeline | None:

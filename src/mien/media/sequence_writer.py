@@ -31,6 +31,7 @@ SEQUENCE_EXTENSIONS: Mapping[str, str] = MappingProxyType(
 """Output extension → Pillow format."""
 _PAGE_SECONDS = Fraction(1)
 _HDR = (16, 18)
+_WITH_ALPHA = ("yuva", "gbrap", "rgba", "bgra", "argb", "abgr", "ya")
 
 
 class _Aborted(Exception):
@@ -169,7 +170,8 @@ class SequenceWriter:
         return photo
 
     def _left_out(self) -> list[str]:
-        info, notes = self._reader.info, list(getattr(self._reader, "notes", ())) if self._timed else []
+        info = self._reader.info
+        notes = list(self._reader.notes) if isinstance(self._reader, SequenceReader) else []
         if self._kind == "TIFF" and self._timed:
             notes.append("TIFF holds no times: only the order of the frames was kept")
         elif not self._timed and self._kind != "TIFF":
@@ -177,7 +179,7 @@ class SequenceWriter:
         if info.audio_tracks or info.subtitle_tracks:
             tracks = info.audio_tracks + info.subtitle_tracks
             notes.append(f"{self._kind} holds only pictures: {tracks} audio and subtitle tracks were left out")
-        if isinstance(self._reader, VideoReader) and "a" in info.pixel_format.removeprefix("gray")[:5]:
+        if isinstance(self._reader, VideoReader) and info.pixel_format.startswith(_WITH_ALPHA):
             notes.append("the video's transparency was left out")
         return notes
 
