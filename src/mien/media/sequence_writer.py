@@ -13,7 +13,7 @@ from typing import BinaryIO, Protocol
 import cv2
 import numpy as np
 
-from mien.errors import MediaError, MienError, OptionsError, OutputError
+from mien.errors import MienError, OptionsError, OutputError
 from mien.media.atomic import atomic_output, check_output
 from mien.media.frame import Frame, ImageFrame, VideoFrame
 from mien.media.image_encode import add_tiff_page, losses, png_8, png_16, png_metadata, rgba, to_8_bit, webp
@@ -243,7 +243,7 @@ class _Apng:
 
     def add(self, photo: ImageFrame, start: Fraction, stop: Fraction) -> None:
         if (photo.array.shape, photo.array.dtype) != (self._shape, self._type):
-            raise MediaError("the frames are not all of one kind; write .tif or .webp")
+            raise ValueError("the frames are not all of one kind")
         self._muxer.add(photo.array, png_16 if self._type == np.uint16 else png_8, stop - start)
 
     def finish(self) -> list[str]:
