@@ -86,7 +86,8 @@ class Bench:
                 made.add(case.output)
             if case.role == "journal":
                 made.add(JOURNAL_TARGET)
-                if f"{case.output}.mien" in text:  # Work that another run can use, or that is not mien's, is named.
+                # Work that another run can use, or that is not mien's, stays, and the error tells what to do about it.
+                if "--resume" in text or f"{case.output}.mien" in text:
                     made.add(f"{case.output}.mien")
             _judge_folder(folder, made)
             _judge_chatter(stderr, told)
