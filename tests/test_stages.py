@@ -335,7 +335,8 @@ from mien.stages import Run, Stage
 
 def slow(x):
     print("in", flush=True)
-    time.sleep(0.4)
+    for _ in range(40):
+        time.sleep(0.01)  # in parts, since a sleep goes on while the process is stopped
     return x
 
 print(list(Run(range(2), [Stage("slow", slow)], limit=0.8)))
@@ -346,6 +347,7 @@ def test_a_process_that_was_stopped_for_longer_than_the_limit_is_not_hung() -> N
     with subprocess.Popen([sys.executable, "-c", STOPPED], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "in\n"
+        time.sleep(0.1)  # until the consumer waits
         process.send_signal(signal.SIGSTOP)
         time.sleep(2.0)
         process.send_signal(signal.SIGCONT)
