@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,8 @@ from mien.media.limits import Limits
 
 FLOOD = 500
 """Packets in a row without a picture after which nothing more is expected of a stream."""
+_EARLY = Fraction(1, 2)
+"""Seconds, and at least a fiftieth, that a stream may end before its header's word."""
 
 
 @dataclass(slots=True)
@@ -29,12 +33,12 @@ class Damage:
     concealed: int = 0
     """Frames that the decoder gave, but calls damaged."""
     cut: str = ""
-    """Why reading ended before the file's end."""
+    """Where or why the stream ended before its end, in words."""
     found: bool = False
     """Whether anything was wrong at all; some decoders do not tell which frames are damaged."""
 
     def __bool__(self) -> bool:
-        return bool(self.lost or self.concealed)
+        return bool(self.lost or self.concealed or self.found)
 
 
 class _Damaged(Exception):
@@ -80,35 +84,38 @@ class Decoder:
         context = open_decoder(stream, self._limits, threads)
         if seek is not None:
             container.seek(seek, stream=stream, backward=True)
-        begun = False
-        given, row, latest, seen = 0, 0, None, None
+        tally = _Tally()
         for packet in self._packets(container, stream):
-            if packet is not None and packet.pts is not None and not packet.is_discard:
-                latest = packet.pts if latest is None else max(latest, packet.pts)
-            before = self.damage.lost
+            tally.sent(packet)
+            lost = self.damage.lost
             for picture in self._decode(context, packet):
                 if picture.time_base is None:
                     picture.time_base = stream.time_base
-                if picture.is_corrupt and not (begun or picture.key_frame):
-                    self.damage.lost += 1
+                if not tally.given and picture.is_corrupt and not picture.key_frame:
+                    self.damage.lost += 1  # It refers to frames from before the beginning.
                     continue
+                if not tally.given:
+                    lost = self.damage.lost = tally.leading(picture, self.damage.lost) if seek is None else 0
+                    tally.excused = lost
                 self.damage.concealed += picture.is_corrupt
-                self._check(threads)
-                begun, row, given, seen = True, 0, given + 1, picture.pts
+                self._check(threads, tally)
+                tally.got(picture)
                 yield picture
-            row = row + self.damage.lost - before
-            self._check(threads)
-            if row > FLOOD or self.damage.lost > FLOOD + given:
+            tally.row += self.damage.lost - lost
+            self._check(threads, tally)
+            if tally.row > FLOOD or self.damage.lost > FLOOD + tally.given:
                 raise MediaError(
-                    f"{self._path}: is too damaged ({self.damage.lost} packets cannot be decoded, {given} frames can); "
-                    "get the file again, or repair it"
+                    f"{self._path}: is too damaged ({self.damage.lost} packets cannot be decoded, {tally.given} frames "
+                    "can); get the file again, or repair it"
                 )
-        if latest is not None and seen is not None and seen < latest and threads != 1:
+        if tally.tail_is_missing and threads != 1:
             # PyAV hides errors that come while it empties the decoder, and drops what is behind them.
             raise _Damaged
+        self.damage.cut = self.damage.cut or tally.cut_short(stream)
 
-    def _check(self, threads: int) -> None:
-        if threads != 1 and self.damage:
+    def _check(self, threads: int, tally: _Tally) -> None:
+        harm = self.damage.lost > tally.excused if tally.given else False
+        if threads != 1 and (harm or self.damage.concealed):
             raise _Damaged
 
     def _packets(self, container: InputContainer, stream: VideoStream) -> Iterator[Any]:
@@ -133,3 +140,60 @@ class Decoder:
                 break
         self.damage.lost += 1
         return []
+
+
+class _Tally:
+    """What went into a decoder and what came out."""
+
+    def __init__(self) -> None:
+        self.given = 0
+        """Pictures."""
+        self.row = 0
+        """Packets lost since the latest picture."""
+        self.excused = 0
+        """Packets lost before the first picture."""
+        self._before: list[int | None] = []
+        self._latest: int | None = None
+        self._seen: int | None = None
+
+    def sent(self, packet: Any) -> None:
+        """Take note of a packet."""
+        if packet is None or not packet.size or packet.is_discard:
+            return
+        if not self.given:
+            self._before.append(packet.pts)
+        if packet.pts is not None:
+            self._latest = packet.pts if self._latest is None else max(self._latest, packet.pts)
+
+    def got(self, picture: av.VideoFrame) -> None:
+        """Take note of a picture."""
+        self.given, self.row, self._seen = self.given + 1, 0, picture.pts
+        self._before.clear()
+
+    def leading(self, picture: av.VideoFrame, lost: int) -> int:
+        """How many packets before the first picture gave none; some decoders pass over them in silence."""
+        if picture.pts is None or None in self._before:
+            return lost
+        return sum(pts is not None and pts < picture.pts for pts in self._before)
+
+    @property
+    def tail_is_missing(self) -> bool:
+        """Whether packets came after the last picture that was given."""
+        return self._latest is not None and self._seen is not None and self._seen < self._latest
+
+    def cut_short(self, stream: VideoStream) -> str:
+        """In words, if the stream ends well before the end that its header tells; else empty."""
+        told = _told_end(stream)
+        if told is None or self._seen is None or not stream.time_base:
+            return ""
+        end = self._seen * stream.time_base
+        return f"at {float(end):.1f} s of {float(told):.1f} s" if told - end > max(_EARLY, told / 50) else ""
+
+
+def _told_end(stream: VideoStream) -> Fraction | None:
+    """Seconds at which the stream ends by its header, which Matroska has as a tag."""
+    start = (stream.start_time or 0) * (stream.time_base or 0)
+    if stream.duration and stream.time_base:
+        return Fraction(start + stream.duration * stream.time_base)
+    match = re.fullmatch(r"(\d+):(\d+):(\d+(?:\.\d+)?)", stream.metadata.get("DURATION", ""))
+    return int(match[1]) * 3600 + int(match[2]) * 60 + Fraction(match[3]) if match else None

@@ -108,6 +108,8 @@ class VideoReader:
             told.append(f"{damage.lost} damaged packets of the target were left out")
         if damage.concealed:
             told.append(f"{damage.concealed} frames of the target are damaged in part")
+        if damage.found and not (damage.lost or damage.concealed):
+            told.append("the target's video is damaged in places")
         if damage.cut:
             told.append(f"the target's video ends early ({damage.cut})")
         if self._timeline.mended:
