@@ -84,25 +84,21 @@ def test_a_tiff_of_many_pages(bench: Bench, tmp_path: Path) -> None:
     assert bench.report.frames == 5
 
 
-def test_pages_of_different_sizes_keep_theirs(bench: Bench, tmp_path: Path) -> None:
+def test_pages_of_different_sizes_are_an_error(bench: Bench, tmp_path: Path) -> None:
     target = tmp_path / "in.tif"
     other = Image.fromarray(scene(1, width=400, height=300))
     PAGES[0].save(target, save_all=True, append_images=[other, PAGES[2]])
-    before, after = pages(target)[0], pages(bench.swap(target, "out.tif"))[0]
-    assert [rgb.shape[:2] for rgb in after] == [(240, 320), (300, 400), (240, 320)]
-    assert [number_in(rgb) for rgb in after] == [0, 1, 2]
-    for old, new in zip(before, after, strict=True):
-        assert_only_box_changed(old, new)
+    bench.fails(target, "in.tif", "320×240", "400×300", name="out.tif")
 
 
-def test_an_animation_as_one_photo_is_an_error_or_a_note(bench: Bench, tmp_path: Path) -> None:
+def test_an_animation_as_one_photo_is_an_error(bench: Bench, tmp_path: Path) -> None:
     """A JPEG holds one picture: four must not be lost in silence."""
     target = tmp_path / "in.webp"
     PAGES[0].save(target, save_all=True, append_images=PAGES[1:], duration=DURATIONS, lossless=True)
     bench.fails(target, "in.webp", name="out.jpg", code=2)
 
 
-def test_a_truncated_animation_is_right_or_an_error(bench: Bench, tmp_path: Path) -> None:
+def test_a_truncated_animation_is_an_error(bench: Bench, tmp_path: Path) -> None:
     whole = tmp_path / "whole.webp"
     PAGES[0].save(whole, save_all=True, append_images=PAGES[1:], duration=DURATIONS, lossless=True)
     target = tmp_path / "in.webp"
