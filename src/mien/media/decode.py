@@ -60,7 +60,7 @@ class Decoder:
         over from the first damage on.
 
         Raises:
-            MediaError: a flood of errors.
+            MediaError: a flood of errors, or frames beyond the limits.
             av.error.FFmpegError: the file cannot be sought in.
         """
         self.damage = Damage()
@@ -89,6 +89,7 @@ class Decoder:
             tally.sent(packet)
             lost = self.damage.lost
             for picture in self._decode(context, packet):
+                self._limits.check_size(self._path, picture.width, picture.height)
                 if picture.time_base is None:
                     picture.time_base = stream.time_base
                 if not tally.given and picture.is_corrupt and not picture.key_frame:

@@ -56,7 +56,7 @@ def open_container(path: Path, limits: Limits | None = None) -> InputContainer:
     """
     limits = limits or Limits()
     # To find out what streams hold, FFmpeg decodes a little of them: large frames must not be allocated there either.
-    options = {"format_whitelist": _DEMUXERS, "max_pixels": str(limits.max_pixels)}
+    options = {"format_whitelist": _DEMUXERS, "max_pixels": str(limits.decoder_pixels)}
     try:
         # The prefix keeps names such as "a:b.mp4" from being taken for a protocol.
         container = av.open(f"file:{path}", options=options)
@@ -107,7 +107,7 @@ def open_decoder(stream: VideoStream, limits: Limits, threads: int) -> VideoCode
     if name is not None and stream.metadata.get("alpha_mode") == "1":
         extradata, context = context.extradata, cast(VideoCodecContext, av.CodecContext.create(name, "r"))
         context.extradata = extradata
-    context.options = {"max_pixels": str(limits.max_pixels)}
+    context.options = {"max_pixels": str(limits.decoder_pixels)}
     if threads != 1:
         context.options |= {"err_detect": "explode"}
     # Silently left out, frames that refer to missing ones could not be counted.

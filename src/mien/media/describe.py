@@ -65,7 +65,6 @@ def video_info(path: Path, limits: Limits) -> MediaInfo:
 def _first_picture(path: Path, limits: Limits) -> av.VideoFrame:
     with closing(Decoder(path, limits).pictures()) as pictures:
         for picture in pictures:
-            limits.check_size(path, picture.width, picture.height)
             return picture
     raise MediaError(f"{path}: no frame can be decoded; play it to check, or convert it to H.264")
 

@@ -29,6 +29,11 @@ class Limits:
             return cls()
         return cls(options.max_pixels, options.max_duration, options.max_fps, options.max_streams)
 
+    @property
+    def decoder_pixels(self) -> int:
+        """What FFmpeg may allocate for a frame, whose rows it makes up to 63 pixels longer."""
+        return self.max_pixels + (64 << 16)
+
     def check_size(self, path: Path, width: int, height: int) -> None:
         """Raise MediaError for frames of more than `max_pixels`."""
         if width * height > self.max_pixels:
