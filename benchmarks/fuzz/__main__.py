@@ -40,7 +40,7 @@ def main() -> int:
         if outcome["verdict"] != "ok" or args.verbose or args.repeat:
             print(f"{outcome['name']} {outcome['verdict']}: {outcome['result']}: {outcome['text'].strip()}", flush=True)
         if tally.cases % 500 == 0:
-            print(f"{tally.cases} cases, {len(tally.findings)} findings", flush=True)
+            print(f"{tally.cases} cases, {len(tally.findings)} findings, {outcome.get('rss', 0):.0f} MB", flush=True)
 
     done = run_cases(names, folder.resolve(), jobs=args.jobs, limit=args.limit, seconds=args.seconds, tell=tell)
     print(_summary(done, time.monotonic() - started, folder))
