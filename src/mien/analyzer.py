@@ -73,8 +73,12 @@ def analyze_frames(
     timings: dict[str, float] | None = None,
     progress: Callable[[int], None] | None = None,
     cancel: Callable[[], None] | None = None,
+    limit: float | None = None,
 ) -> Analysis:
     """Read every frame once, decoding beside the search; `progress` gets the number of frames done.
+
+    Args:
+        limit: seconds that one frame may take, as in `stages.Run`.
 
     Raises:
         MediaError: there is no frame.
@@ -86,7 +90,9 @@ def analyze_frames(
     stages = [Stage("analyze", analyze)]
     writer: AnalysisWriter | None = None
     with ExitStack() as stack:
-        run: Run[Any] = stack.enter_context(Run(frames, stages, queue_size=queue_size, timings=timings, cancel=cancel))
+        run: Run[Any] = stack.enter_context(
+            Run(frames, stages, queue_size=queue_size, timings=timings, cancel=cancel, limit=limit)
+        )
         for done, (frame, faces, cut) in enumerate(run, 1):
             writer = writer or stack.enter_context(AnalysisWriter((frame.width, frame.height)))
             writer.add(float(frame.time or 0), faces, cut=cut)

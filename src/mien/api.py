@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from time import perf_counter
@@ -18,10 +19,12 @@ from mien.errors import MediaError, NoFaceError, OptionsError, OutputError
 from mien.faces import FaceFinder
 from mien.identity import Identity
 from mien.identity_data import IdentityData
-from mien.media import Reader, VideoReader, Writer, open_reader, open_writer
+from mien.media import Frame, Reader, VideoReader, VideoWriter, Writer, open_reader, open_writer
+from mien.media.video import Place
 from mien.options import AnalyzeOptions, SwapOptions
 from mien.pipeline import Pipeline
 from mien.report import ModelReport, Progress, Report, peak_memory_mb
+from mien.resume import fingerprint, kept_analysis
 from mien.types import FloatArray
 from mien.zoo.registry import Zoo
 
@@ -68,18 +71,14 @@ def swap(
     started = perf_counter()
     chosen = parse_options(SwapOptions, options)
     _check_output(Path(output), [Path(target), *_paths(sources)])
-    models = zoo or Zoo(chosen.device)
+    models = zoo or _zoo(chosen)
     timings: dict[str, float] = {}
     # Writer and models come first: what cannot be written or used is known before the long work.
-    with open_reader(target) as reader, open_writer(output, reader, chosen) as writer:
+    with open_reader(target, chosen, output=Path(output)) as reader, open_writer(output, reader, chosen) as writer:
         _load(chosen, models)
         identity = _identity(sources, models, chosen, timings)
-        with _analyze(reader, chosen, models, progress, timings) as analysis:
-            if not analysis.face_count:
-                raise NoFaceError(f"{target}: no face was found; try a lower min_score or min_face")
-            pipeline = Pipeline(chosen, models, identity, analysis)
-            _render(reader, writer, pipeline, len(analysis), progress, timings)
-            frames, tracks = len(analysis), len(analysis.tracks)
+        task = _Task(chosen, models, identity, progress, timings)
+        pipeline, frames, tracks = task.run(reader, writer)
         rendered = perf_counter()
     timings["encode"] += perf_counter() - rendered  # leaving `with` finished the file
     return Report(
@@ -94,7 +93,7 @@ def swap(
         timings={name: round(value, 3) for name, value in timings.items()},
         peak_memory_mb=peak_memory_mb(),
         seconds=round(perf_counter() - started, 3),
-        notes=(*_damage(reader), *writer.notes),
+        notes=(*reader.notes, *writer.notes, *models.notes),
     )
 
 
@@ -108,8 +107,9 @@ def analyze(path: PathLike, *, progress: OnProgress | None = None, zoo: Zoo | No
         OptionsError, MediaError, DeviceError, ModelError: see `swap`. No face is no error here.
     """
     chosen = parse_options(AnalyzeOptions, options)
-    with open_reader(path) as reader:
-        return _analyze(reader, chosen, zoo or Zoo(chosen.device), progress, {})
+    models = zoo or _zoo(chosen)
+    with open_reader(path, chosen) as reader:
+        return _analyze(reader, chosen, models, progress, {})
 
 
 def cosine_similarity(a: FloatArray | Embedded, b: FloatArray | Embedded) -> float:
@@ -146,6 +146,10 @@ def parse_options(model: type[_O], values: Mapping[str, Any]) -> _O:
         raise OptionsError(f"{name}={first['input']!r}: {first['msg'][:1].lower()}{first['msg'][1:]}") from error
 
 
+def _zoo(options: AnalyzeOptions) -> Zoo:
+    return Zoo(options.device, fallback=options.fallback, timeout=options.model_timeout)
+
+
 def _load(options: SwapOptions, zoo: Zoo) -> None:
     zoo.load("embedder", options.embedder)
     if zoo.load("swapper", options.swapper).needs_mask:
@@ -153,39 +157,73 @@ def _load(options: SwapOptions, zoo: Zoo) -> None:
             zoo.load("masker", name)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Task:
+    """One swap, once its inputs and models are there."""
+
+    options: SwapOptions
+    zoo: Zoo
+    identity: IdentityData
+    progress: OnProgress | None
+    timings: dict[str, float]
+
+    def run(self, reader: Reader, writer: Writer) -> tuple[Pipeline, int, int]:
+        """Analyse and render; the pipeline that did it, frames and tracks."""
+        last: Place | None = None
+        if isinstance(writer, VideoWriter):
+            last = writer.begin(fingerprint(reader.path, self.identity, self.options, self.zoo))
+        with self._analysis(reader, writer) as analysis:
+            if not analysis.face_count:
+                raise NoFaceError(f"{reader.path}: no face was found; try a lower min_score or min_face")
+            state = writer.state if isinstance(writer, VideoWriter) else None
+            pipeline = Pipeline(self.options, self.zoo, self.identity, analysis, state)
+            self._render(reader, writer, pipeline, len(analysis), last)
+            return pipeline, len(analysis), len(analysis.tracks)
+
+    def _analysis(self, reader: Reader, writer: Writer) -> Analysis:
+        def make() -> Analysis:
+            return _analyze(reader, self.options, self.zoo, self.progress, self.timings)
+
+        return kept_analysis(writer.folder, make) if isinstance(writer, VideoWriter) else make()
+
+    def _render(self, reader: Reader, writer: Writer, pipeline: Pipeline, total: int, last: Place | None) -> None:
+        tell = _teller(self.progress, "render", total)
+        done, encode = 0 if last is None else last.index + 1, 0.0
+        with pipeline.run(_frames(reader, last)) as run:
+            for frame in run:
+                done += 1
+                started = perf_counter()
+                writer.write(frame)
+                if isinstance(writer, VideoWriter) and writer.segment_is_full:
+                    writer.close_segment(pipeline.state(frame.index))
+                encode += perf_counter() - started
+                tell(done)
+        if done != total:
+            raise MediaError(f"{reader.path}: {done} frames now and {total} before; it changed while it was read")
+        if isinstance(writer, VideoWriter):
+            writer.close_segment(pipeline.state())
+        for name, seconds in (*pipeline.timings.items(), ("encode", encode)):
+            self.timings[name] = self.timings.get(name, 0.0) + seconds
+
+
 def _analyze(
     reader: Reader, options: AnalyzeOptions, zoo: Zoo, progress: OnProgress | None, timings: dict[str, float]
 ) -> Analysis:
     analyzer = FrameAnalyzer(FaceFinder(zoo, options), thorough=reader.kind == "image")
     tell = _teller(progress, "analyze", reader.frame_count)
-    return analyze_frames(reader, analyzer, timings=timings, progress=tell, cancel=zoo.cancel)
+    limit = options.model_timeout
+    return analyze_frames(reader, analyzer, timings=timings, progress=tell, cancel=zoo.cancel, limit=limit)
 
 
-def _render(
-    reader: Reader,
-    writer: Writer,
-    pipeline: Pipeline,
-    frames: int,
-    progress: OnProgress | None,
-    timings: dict[str, float],
-) -> None:
-    tell = _teller(progress, "render", frames)
-    done, encode = 0, 0.0
-    with pipeline.run(reader) as run:
-        for done, frame in enumerate(run, 1):
-            started = perf_counter()
-            writer.write(frame)
-            encode += perf_counter() - started
-            tell(done)
-    if done != frames:
-        raise MediaError(f"{reader.path}: {done} frames now and {frames} before; it changed while it was read")
-    for name, seconds in (*pipeline.timings.items(), ("encode", encode)):
-        timings[name] = timings.get(name, 0.0) + seconds
-
-
-def _damage(reader: Reader) -> tuple[str, ...]:
-    lost = reader.decode_errors if isinstance(reader, VideoReader) else 0
-    return (f"{lost} damaged packets of the target were left out",) if lost else ()
+def _frames(reader: Reader, last: Place | None) -> Iterator[Frame]:
+    """All frames, or those after the last one that is done."""
+    if last is None:
+        yield from reader
+        return
+    assert isinstance(reader, VideoReader)
+    frames = reader.frames(last)
+    next(frames, None)
+    yield from frames
 
 
 def _teller(

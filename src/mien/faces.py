@@ -31,6 +31,8 @@ from mien.zoo.registry import Zoo
 
 __all__ = ["ArrayFrame", "FaceFinder", "Frame", "keypoints_of_mesh"]
 
+EXPRESSION = "blendshapes52"
+"""The model that reads expressions."""
 COARSE = 640
 """Longest side of the first look; it finds faces of 1/40 of the frame up to all of it."""
 QUICK = 1280
@@ -102,7 +104,7 @@ class FaceFinder:
 
     @property
     def _expression(self) -> Any:
-        return self._zoo.load("expression", "blendshapes52")
+        return self._zoo.load("expression", EXPRESSION)
 
     def _aligned(self, frame: Frame, face: Face, base: View | None = None) -> ByteArray:
         model = self._embedder

@@ -75,7 +75,7 @@ class SwapOptions(AnalyzeOptions):
     min_similarity: float = _field(
         0.3, "request", "Similarity to the source below which a swapped face is reported as doubtful.", ge=-1, le=1
     )
-    encoder: Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$")] = _field(
+    encoder: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]*$")] = _field(
         "auto", "local", "Video encoder by its FFmpeg name; auto chooses by the output's container."
     )
     crf: int = _field(17, "request", "Constant rate factor: lower is better and larger.", ge=0, le=63)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from mien import paste
 from mien.analysis import Analysis
@@ -50,20 +50,30 @@ class Pipeline:
     the work on each depends on nothing else, so any part can be rendered alone; without one, faces
     are found and tracked on the way.
 
+    Args:
+        state: what `state` gave in an earlier run over the frames before these.
+
     Raises:
         OptionsError, ModelError, DeviceError: see `Zoo.load`.
     """
 
     def __init__(
-        self, options: SwapOptions, zoo: Zoo, identity: IdentityData, analysis: Analysis | None = None
+        self,
+        options: SwapOptions,
+        zoo: Zoo,
+        identity: IdentityData,
+        analysis: Analysis | None = None,
+        state: Mapping[str, Any] | None = None,
     ) -> None:
         self._options, self._zoo, self._identity, self._analysis = options, zoo, identity, analysis
         self._swapper: Swapper = zoo.load("swapper", options.swapper)
         maskers = options.masker.split("+") if self._swapper.needs_mask else ()
         self._maskers: Sequence[Masker] = [zoo.load("masker", name) for name in maskers]
         self._finder = FaceFinder(zoo, options)
-        self._referee = Referee(self._finder, identity.embedding)
-        self.frames_with_faces = 0
+        told = state or {"frames_with_faces": 0, "tracks": {}}
+        self._referee = Referee(self._finder, identity.embedding, told["tracks"])
+        self._states: dict[int, dict[str, Any]] = {}
+        self.frames_with_faces: int = told["frames_with_faces"]
         """Frames in which a face was swapped, of all runs."""
         self.timings: dict[str, float] = {}
         """Busy seconds by stage, of all runs."""
@@ -83,8 +93,23 @@ class Pipeline:
             Stage("swap", self._swap),
             Stage("paste", self._paste),
         ]
-        size = self._options.queue_size
-        return Run(frames, stages, queue_size=size, timings=self.timings, cancel=self._zoo.cancel)
+        return Run(
+            frames,
+            stages,
+            queue_size=self._options.queue_size,
+            timings=self.timings,
+            cancel=self._zoo.cancel,
+            limit=self._options.model_timeout,
+        )
+
+    def state(self, index: int | None = None) -> dict[str, Any]:
+        """What was counted up to a frame that ends a segment (every `segment_frames`), or in all; ready for JSON.
+
+        It can be had once, and only while the run is there: later stages may be some frames behind.
+        """
+        if index is not None:
+            return self._states.pop(index)
+        return {"frames_with_faces": self.frames_with_faces, "tracks": self._referee.state()}
 
     def verdicts(self) -> tuple[FaceReport, ...]:
         """Similarities of each face swapped so far."""
@@ -145,6 +170,10 @@ class Pipeline:
             paste.paste(work.frame, crop, patch)
         self._referee.after(work.frame, work.faces, originals)
         self.frames_with_faces += bool(work.crops)
+        if (work.frame.index + 1) % self._options.segment_frames == 0:
+            self._states[work.frame.index] = self.state()
+            if len(self._states) > self._options.queue_size + 2:  # Nobody asks for them.
+                del self._states[min(self._states)]
         return work.frame
 
 

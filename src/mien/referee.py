@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from math import inf
+from typing import Any
 
 import numpy as np
 
@@ -41,6 +42,12 @@ class _Record:
     source: _Tally = field(default_factory=_Tally)
     target: _Tally = field(default_factory=_Tally)
 
+    @classmethod
+    def restored(cls, told: Mapping[str, Any]) -> _Record:
+        """What `Referee.state` tells of a track."""
+        tallies = {name: _Tally(**told[name]) for name in ("source", "target")}
+        return cls(told["first"], np.asarray(told["bbox"], np.float32), told["faces"], **tallies)
+
 
 class Referee:
     """Compares faces before and after, at a track's first appearance and at every twelfth one after it.
@@ -49,11 +56,16 @@ class Referee:
 
     Args:
         identity: (D,) embedding of the source.
+        state: what `state` gave in an earlier run over the frames before these.
     """
 
-    def __init__(self, finder: FaceFinder, identity: FloatArray) -> None:
+    def __init__(self, finder: FaceFinder, identity: FloatArray, state: Mapping[str, Any] | None = None) -> None:
         self._finder, self._identity = finder, identity
-        self._records: dict[int, _Record] = {}
+        self._records = {int(track): _Record.restored(told) for track, told in (state or {}).items()}
+
+    def state(self) -> dict[str, Any]:
+        """Everything counted so far, ready for JSON."""
+        return {str(track): {**asdict(r), "bbox": r.bbox.tolist()} for track, r in self._records.items()}
 
     def before(self, frame: Frame, index: int, faces: Sequence[Face]) -> list[FloatArray | None]:
         """Count the faces; embeddings of those whose turn it is to be compared, None for the others."""

@@ -63,7 +63,7 @@ class Report:
     """The result of `mien.swap`."""
 
     output: str
-    kind: Literal["image", "video"]
+    kind: Literal["image", "sequence", "video"]
     frames: int
     """Frames written."""
     frames_with_faces: int

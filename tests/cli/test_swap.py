@@ -153,12 +153,18 @@ def test_a_bar_is_drawn_on_a_terminal(photos: tuple[Path, Path], clip: Path, fol
     assert [path.name for path in folder.iterdir()] == ["out.mp4"]
 
 
-@pytest.mark.parametrize("phase", [b"analyze", b"render"])
+HOW_TO_GO_ON = b"interrupted; the same command with --resume goes on (out.mp4.mien holds the work)"
+
+
+@pytest.mark.parametrize(
+    ("phase", "told", "left"),
+    [(b"analyze", b"interrupted; no output was written", []), (b"render", HOW_TO_GO_ON, ["out.mp4.mien"])],
+)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_leaves_no_file(
-    photos: tuple[Path, Path], clip: Path, folder: Path, phase: bytes, number: signal.Signals
+    photos: tuple[Path, Path], clip: Path, folder: Path, phase: bytes, told: bytes, left: list[str], number: int
 ) -> None:
-    sent: list[signal.Signals] = []
+    sent: list[int] = []
 
     def interrupt(process: subprocess.Popen[bytes], drawn: bytes) -> None:
         if phase in drawn and not sent:
@@ -167,6 +173,6 @@ def test_an_interruption_leaves_no_file(
 
     code, drawn = on_terminal(command(photos[0], clip), interrupt)
     assert code == 130
-    assert drawn.endswith(b"mien: interrupted; no output was written\r\n")
+    assert drawn.endswith(b"mien: " + told + b"\r\n")
     assert b"Traceback" not in drawn
-    assert list(folder.iterdir()) == []
+    assert [path.name for path in folder.iterdir()] == left

@@ -18,7 +18,7 @@ def describe(error: BaseException) -> tuple[int, str]:
 def _describe(error: BaseException) -> tuple[int, str]:
     match error:
         case KeyboardInterrupt():
-            return INTERRUPTED, "interrupted; no output was written"
+            return INTERRUPTED, str(error) or "interrupted; no output was written"
         case MienError():
             return error.exit_code, str(error)
         case CycloptsError():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,13 +40,29 @@ def swap(
     if report is not None:
         _check_report(report, {target, output, *source})
 
-    with bar(quiet=quiet) as progress:
+    with bar(quiet=quiet) as progress, _resumable(output):
         result = run(source, target, output, progress=progress, **options)
     if report is not None:
         write_json(report, result.to_dict())
     if not quiet:
         print(_summary(output, result))
     return 0
+
+
+@contextmanager
+def _resumable(output: Path) -> Iterator[None]:
+    """Tell who interrupts a run how to go on with it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        from mien.media.work import work_path
+
+        folder = work_path(output)
+        if not folder.is_dir():
+            raise
+        raise KeyboardInterrupt(
+            f"interrupted; the same command with --resume goes on ({folder} holds the work)"
+        ) from None
 
 
 def _check_report(report: Path, others: set[Path]) -> None:

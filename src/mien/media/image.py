@@ -123,6 +123,11 @@ class ImageReader:
         """One."""
         return 1
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Nothing: a photo that is damaged is an error."""
+        return ()
+
     def __enter__(self) -> ImageReader:
         return self
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
 import av
-from av.container import OutputContainer
+from av.container import InputContainer, OutputContainer
+from av.container.core import Container
 from av.packet import Packet
 from av.stream import Discard, Disposition, Stream
 from av.video.stream import VideoStream
@@ -27,11 +29,32 @@ _MP4_TAGS = frozenset(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The part of the source that the output shows, in the source's seconds, and what to take from every time."""
+
+    start: Fraction | None = None
+    """None: from the beginning, whatever time that has."""
+    end: Fraction | None = None
+    shift: Fraction = Fraction(0)
+
+    def holds(self, start: Fraction, end: Fraction) -> bool:
+        """True if something that lasts from `start` to `end` is shown at least in part."""
+        begun = self.start is None or max(start, end) > self.start or start == self.start
+        return begun and (self.end is None or start < self.end)
+
+
+def own_shift(container: Container) -> Fraction:
+    """Transport streams begin at an arbitrary time; other containers mean what they say."""
+    start = container.start_time if isinstance(container, InputContainer) else None
+    return Fraction(start, av.time_base) if container.format.name in ("mpegts", "mpeg") and start else Fraction(0)
+
+
 class Remuxer:
     """A second reader of the source: memory stays constant, however long the clip."""
 
-    def __init__(self, path: Path, main: int, muxer: str) -> None:
-        self._path, self._main, self._muxer = path, main, muxer
+    def __init__(self, path: Path, main: int, muxer: str, span: Span) -> None:
+        self._path, self._main, self._muxer, self._span = path, main, muxer, span
         self._container = open_container(path)
         self._tracks: dict[int, Track] = {}
         self._packets: Iterator[Packet[Stream]] = iter(())
@@ -40,8 +63,6 @@ class Remuxer:
         self._lost: dict[int, int] = {}
         self.notes: list[str] = []
         """What could not be kept as it was."""
-        self.shift = self._shift()
-        """Seconds to take from every timestamp."""
 
     @property
     def metadata_options(self) -> dict[str, str]:
@@ -71,8 +92,8 @@ class Remuxer:
         self._next = self._read()
 
     def advance(self, until: Fraction | None) -> None:
-        """Write the packets up to a time in the source's seconds; None writes all that is left."""
-        while self._next is not None and (until is None or _time(self._next) <= until):
+        """Write the packets up to a time in the output's seconds; None writes all that is left."""
+        while self._next is not None and (until is None or _time(self._next) - self._span.shift <= until):
             index = self._next.stream_index
             self._write(index, self._tracks[index].feed(self._next))
             self._next = self._read()
@@ -118,17 +139,33 @@ class Remuxer:
     def _read(self) -> Packet[Stream] | None:
         try:
             for packet in self._packets:
-                if packet.size or packet.pts is not None:  # PyAV ends each stream with an empty packet.
+                # PyAV ends each stream with an empty packet.
+                if (packet.size or packet.pts is not None) and self._shown(packet):
                     return packet
         except av.error.FFmpegError as error:
             self.notes.append(f"{self._path}: the tracks beside the video end early ({error.strerror})")
         return None
 
+    def _shown(self, packet: Packet[Stream]) -> bool:
+        """False for packets outside the span; a subtitle that began before it is cut."""
+        if packet.pts is None:
+            return True
+        start = packet.pts * packet.time_base
+        if not self._span.holds(start, start + (packet.duration or 0) * packet.time_base):
+            return False
+        if self._span.start is not None and start < self._span.start:
+            if packet.stream.type != "subtitle":
+                return False  # Its samples cannot be cut without encoding them anew.
+            first = -(-self._span.start // packet.time_base)
+            packet.duration = max(1, packet.pts + (packet.duration or 0) - first)
+            packet.pts = packet.dts = first
+        return True
+
     def _write(self, index: int, packets: list[Packet[Stream]]) -> None:
         assert self._output is not None
         for packet in packets:
-            if self.shift:
-                ticks = round(self.shift / packet.time_base)
+            if self._span.shift:
+                ticks = round(self._span.shift / packet.time_base)
                 packet.pts = None if packet.pts is None else packet.pts - ticks
                 packet.dts = None if packet.dts is None else packet.dts - ticks
             try:
@@ -136,18 +173,19 @@ class Remuxer:
             except (av.error.ArgumentError, av.error.InvalidDataError):
                 self._lost[index] = self._lost.get(index, 0) + 1
 
-    def _shift(self) -> Fraction:
-        """Transport streams begin at an arbitrary time; other containers mean what they say."""
-        name, start = self._container.format.name, self._container.start_time
-        return Fraction(start, av.time_base) if name in ("mpegts", "mpeg") and start else Fraction(0)
-
     def _chapters(self) -> list[av.container.core.Chapter]:
-        chapters = self._container.chapters()
-        for chapter in chapters:
-            if self.shift and chapter["time_base"]:
-                ticks = round(self.shift / chapter["time_base"])
-                chapter["start"], chapter["end"] = chapter["start"] - ticks, chapter["end"] - ticks
-        return chapters
+        kept = []
+        for chapter in self._container.chapters():
+            base = chapter["time_base"]
+            if not base:
+                kept.append(chapter)
+            elif self._span.holds(chapter["start"] * base, chapter["end"] * base):
+                low = self._span.start if self._span.start is not None else chapter["start"] * base
+                high = self._span.end if self._span.end is not None else chapter["end"] * base
+                chapter["start"] = round((max(chapter["start"] * base, low) - self._span.shift) / base)
+                chapter["end"] = round((min(chapter["end"] * base, high) - self._span.shift) / base)
+                kept.append(chapter)
+        return kept
 
 
 def _time(packet: Packet[Stream]) -> Fraction:

@@ -1,42 +1,51 @@
-"""Writing a video: frames are encoded once; every other track, tag and timestamp comes from the source."""
+"""Writing a video: frames are encoded once; every other track, tag and timestamp comes from the source.
+
+The frames go into segments (see `segments`) in `OUT.mien/`, noted in a journal there, and are joined at the end.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import av
-from av.codec.context import Flags
-from av.packet import Packet
-from av.video.stream import VideoStream
 
 from mien.errors import MienError, OptionsError, OutputError
-from mien.media.atomic import check_output, commit, discard, partial_path, write_error
-from mien.media.demux import open_video
+from mien.media.atomic import check_output
+from mien.media.demux import open_container, open_video
 from mien.media.encoders import EncoderPlan, plan_encoder, video_muxer
 from mien.media.frame import Frame, VideoFrame
+from mien.media.journal import Journal, Segment
+from mien.media.mux import Muxer
 from mien.media.normalize import Converter, planar_format
-from mien.media.remux import Remuxer
+from mien.media.remux import Span, own_shift
+from mien.media.segments import EncoderSetup, SegmentWriter, file_sha256, packets
 from mien.media.siting import siting_name
-from mien.media.video import VideoReader
+from mien.media.video import Place, VideoReader
+from mien.media.work import LOCK, WorkFolder, write_error
 from mien.options import SwapOptions
 
-_FIELDS = Flags.interlaced_dct | Flags.interlaced_me
 # PyAV cannot tell the Matroska muxer a pixel's shape; these encoders put it into their own stream.
 _TELL_ASPECT = ("libx264", "libx265")
 _DEFAULT_RATE = Fraction(25)
+_JOURNAL = "journal.jsonl"
 
 
 class VideoWriter:
     """Writes frames to `path`, with all else from the reader's file. `write` takes each frame over.
 
-    The file appears at `close`, whole; `abort`, or an exception inside `with`, leaves nothing.
+    The file appears at `close`, whole; `abort`, or an exception inside `with`, leaves nothing. An interruption
+    (Ctrl-C, or the process's death) after `begin` leaves the closed segments in `folder` for a run that resumes.
 
     Raises:
         OptionsError: an extension or encoder options that do not fit.
-        OutputError: the output cannot be written.
+        OutputError: the output cannot be written, or another run is writing it.
     """
 
     def __init__(self, path: Path, reader: VideoReader, options: SwapOptions) -> None:
@@ -48,17 +57,45 @@ class VideoWriter:
         plan_encoder(self._muxer, options, planar_format(info.pixel_format), *size)  # Fail before the long work.
         self.notes: list[str] = []
         """What could not be kept as it was, in words."""
-        self._encoding: _Encoding | None = None
+        self.state: Any = None
+        """What `save_state` gave at the end of the last closed segment; None at the beginning."""
+        self._work = WorkFolder(path, keep=options.resume)
+        self._journal: Journal | None = None
+        self._begun = False
+        self._setup: EncoderSetup | None = None
+        self._segment: SegmentWriter | None = None
+        self._converter = Converter()
+        self._last: Place | None = None
         self._done = False
 
-    def __enter__(self) -> VideoWriter:
-        return self
+    @property
+    def folder(self) -> Path:
+        """Where the work lies until the output is whole."""
+        return self._work.path
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abort()
+    def begin(self, header: Mapping[str, Any]) -> Place | None:
+        """Open the journal: a new one, or with the option `resume` that of the interrupted run.
+
+        Args:
+            header: JSON values that tell what the output is made from; of an interrupted run they must be equal.
+
+        Returns:
+            The last frame that is in a closed segment; None if there is none.
+
+        Raises:
+            OutputError: the interrupted run was another one.
+        """
+        with self._errors():
+            self._begun = True
+            if not self._work.file(_JOURNAL).exists():
+                self._journal = Journal.create(self._work.file(_JOURNAL), header)
+                return None
+            try:
+                self._journal = Journal.load(self._work.file(_JOURNAL), self.path, header)
+            except OutputError:
+                self._work.release()  # Another run's work is not for this one to delete.
+                raise
+            return self._take_up(self._journal)
 
     def write(self, frame: Frame) -> None:
         """Encode the next frame. The first one's size and format are the output's."""
@@ -67,38 +104,196 @@ class VideoWriter:
         if not isinstance(frame, VideoFrame):
             raise OptionsError(f"{self.path}: a photo cannot be a video's frame; write it to a photo")
         with self._errors():
-            if self._encoding is None:
-                plan = self._plan(frame)
-                self._encoding = _Encoding(partial_path(self.path), self._muxer, self._reader.path, self._options)
-                self._encoding.open(frame, plan)
-            self._encoding.write(frame.picture)
+            if self._journal is None:
+                self._journal = Journal.create(self._work.file(_JOURNAL), {})
+            if self._setup is None:
+                self._setup = self._set_up(frame)
+            if self._segment is None:
+                self._segment = self._open_segment(self._journal)
+            picture = frame.picture
+            assert picture.pts is not None
+            self._last = Place(frame.index, picture.pts)
+            if self._shift and picture.time_base:
+                picture.pts -= round(self._shift / picture.time_base)
+            self._segment.write(picture)
+
+    @property
+    def segment_is_full(self) -> bool:
+        """True when the caller should close the segment."""
+        return self._segment is not None and self._segment.frames >= self._options.segment_frames
+
+    def close_segment(self, state: Any = None) -> None:
+        """Close the segment, so that a later run can go on after it.
+
+        Args:
+            state: JSON of what the caller knows of the frames so far; given back as `state`.
+        """
+        segment, journal = self._segment, self._journal
+        if segment is None or journal is None or self._setup is None:
+            return
+        with self._errors():
+            digest, lag = segment.close()
+            before = journal.segments[-1] if journal.segments else None
+            text = json.dumps(state).encode()
+            number = len(journal.segments)
+            self._state_file(number).write_bytes(text)
+            assert segment.last_pts is not None and self._last is not None
+            journal.append(
+                Segment(
+                    number=number,
+                    sha256=digest,
+                    last_frame=self._last.index,
+                    source_pts=self._last.pts,
+                    last_pts=segment.last_pts,
+                    lag=lag,
+                    moved=segment.moved + (before.moved if before else 0),
+                    setup=self._setup.to_dict(),
+                    state=hashlib.sha256(text).hexdigest(),
+                )
+            )
+            self._segment = None
+            if number:
+                self._state_file(number - 1).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Encode what is left and move the file into place."""
+        """Encode what is left, join the segments and move the file into place."""
         if self._done:
             return
-        if self._encoding is None:
-            self._done = True
+        self.close_segment()
+        if self._journal is None or self._setup is None:
+            self.abort()
             raise OutputError(f"{self.path}: no frame was given to write")
-        encoding = self._encoding
         with self._errors():
-            self.notes += encoding.finish()
+            partial = self._join(self._journal, self._setup)
         self._done = True
-        commit(encoding.partial, self.path)
+        self._work.publish(partial)
 
     def abort(self) -> None:
         """Stop and leave nothing behind."""
-        self._done = True
-        encoding, self._encoding = self._encoding, None
-        if encoding is not None:
-            encoding.abort()
+        self._stop()
+        self._work.remove()
 
-    def _plan(self, frame: VideoFrame) -> EncoderPlan:
+    def suspend(self) -> None:
+        """Stop and leave what is done since `begin` to a run that resumes."""
+        self._stop()
+        empty = {LOCK, _JOURNAL}
+        if self._begun and any(path.name not in empty for path in self.folder.iterdir()):
+            self._work.release()
+        else:
+            self._work.remove()
+
+    def __enter__(self) -> VideoWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.close()
+        elif issubclass(kind, Exception):
+            self.abort()
+        else:
+            self.suspend()
+
+    def _stop(self) -> None:
+        self._done = True
+        if self._segment is not None:
+            self._segment.abort()
+            self._segment = None
+
+    def _take_up(self, journal: Journal) -> Place | None:
+        """Trust the segments that are as they were noted, and the state that goes with the last of them."""
+        good = 0
+        while good < len(journal.segments) and file_sha256(self._segment_file(good)) == journal.segments[good].sha256:
+            good += 1
+        if good and file_sha256(self._state_file(good - 1)) != journal.segments[good - 1].state:
+            good = 0  # States before the last are not kept.
+        journal.forget(good)
+        if not good:
+            return None
+        last = journal.segments[-1]
+        self._setup = EncoderSetup.from_dict(last.setup)
+        self.state = json.loads(self._state_file(good - 1).read_bytes())
+        self.notes.append(f"resumed after {last.last_frame + 1} frames")
+        return Place(last.last_frame, last.source_pts)
+
+    def _open_segment(self, journal: Journal) -> SegmentWriter:
+        assert self._setup is not None
+        before = journal.segments[-1].last_pts if journal.segments else None
+        return SegmentWriter(self._segment_file(len(journal.segments)), self._setup, self._converter, before)
+
+    def _segment_file(self, number: int) -> Path:
+        return self._work.file(f"{number:06d}.packets")
+
+    def _state_file(self, number: int) -> Path:
+        return self._work.file(f"{number:06d}.state")
+
+    def _join(self, journal: Journal, setup: EncoderSetup) -> Path:
+        partial = self._work.file("output")
+        lag = max(segment.lag for segment in journal.segments)
+        with Muxer(partial, self._muxer, self._source, setup, self._span) as muxer:
+            for segment in journal.segments:
+                muxer.write(packets(self._segment_file(segment.number), setup.time_base, lag))
+            self.notes += muxer.finish()
+        if moved := journal.segments[-1].moved:
+            self.notes.append(f"{moved} frames had times that went back and were moved on by one tick")
+        return partial
+
+    def _set_up(self, frame: VideoFrame) -> EncoderSetup:
         picture = frame.picture
         plan = plan_encoder(self._muxer, self._options, picture.format.name, picture.width, picture.height)
         if plan.note:
             self.notes.append(plan.note)
-        return plan
+        if picture.format.name != plan.pixel_format:
+            picture = self._converter.to_format(picture, plan.pixel_format)
+        setup = self._describe(frame, picture, plan)
+        trial = self._work.file("trial")
+        with Muxer(trial, self._muxer, self._source, setup, self._span) as muxer:
+            muxer.abort()  # What cannot be written is known before the long work.
+        trial.unlink(missing_ok=True)
+        return setup
+
+    def _describe(self, frame: VideoFrame, picture: av.VideoFrame, plan: EncoderPlan) -> EncoderSetup:
+        layout, options = frame.format.planes, dict(plan.options)
+        with open_video(self._reader.path) as (_, stream):
+            rate = self._reader.rate or stream.guessed_rate or _DEFAULT_RATE
+            field_order, codec = stream.codec_context.field_order, stream.codec_context.name
+            told = stream.sample_aspect_ratio is not None
+        aspect = self._reader.sample_aspect if told else Fraction(0)
+        siting = siting_name((layout.siting_x, layout.siting_y), codec)
+        if siting and layout.shift_x and layout.shift_y:
+            options["chroma_sample_location"] = siting
+        if aspect not in (0, 1) and self._muxer in ("matroska", "webm") and plan.name not in _TELL_ASPECT:
+            self.notes.append(f"pixels of {aspect} cannot be told in {self._muxer} by {plan.name}; use .mp4")
+        return EncoderSetup.of(
+            picture,
+            EncoderPlan(plan.name, plan.pixel_format, options),
+            time_base=picture.time_base or 1 / rate,
+            rate=rate,
+            aspect=aspect,
+            field_order=field_order if frame.picture.interlaced_frame else None,
+            threads=self._options.encoder_threads,
+            display_matrix=frame.format.display_matrix,
+        )
+
+    @property
+    def _source(self) -> tuple[Path, int]:
+        with open_video(self._reader.path) as (_, stream):
+            return self._reader.path, stream.index
+
+    @cached_property
+    def _span(self) -> Span:
+        """What of the source the output shows; the frames of a part of it, or at a rate of their own, begin at 0."""
+        (start, end), begin = self._reader.window, max(self._reader.info.start, Fraction(0))
+        if self._reader.resampled:
+            return Span(start if start > begin else None, end, start)
+        return Span(shift=self._shift)
+
+    @cached_property
+    def _shift(self) -> Fraction:
+        """Seconds to take from the frames' times."""
+        if self._reader.resampled:
+            return Fraction(0)
+        with open_container(self._reader.path) as container:
+            return own_shift(container)
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -107,122 +302,9 @@ class VideoWriter:
         except (av.error.FFmpegError, OSError) as error:
             self.abort()
             raise (error if isinstance(error, MienError) else write_error(self.path, error)) from error
-        except BaseException:
-            self.abort()
+        except BaseException as error:
+            if isinstance(error, Exception):
+                self.abort()
+            else:
+                self.suspend()
             raise
-
-
-class _Encoding:
-    """One output file in the making."""
-
-    def __init__(self, partial: Path, muxer: str, source: Path, options: SwapOptions) -> None:
-        self.partial = partial
-        self._muxer, self._options = muxer, options
-        with open_video(source) as (_, stream):
-            main = stream.index
-        self._remuxer = Remuxer(source, main, muxer)
-        self._converter = Converter()
-        # mkv and webm may begin before 0, as MP4 does by its edit list; moved to 0, all times would change.
-        keep = {} if muxer in ("mp4", "mov") else {"avoid_negative_ts": "disabled"}
-        tags = self._remuxer.metadata_options
-        if muxer in ("mp4", "mov"):
-            tags["movflags"] = tags.get("movflags", "") + "+faststart"
-        self._container = av.open(
-            f"file:{partial}", "w", format=muxer, container_options={"fflags": "+bitexact", **keep, **tags}
-        )
-        self._stream: VideoStream | None = None
-        self._last: int | None = None
-        self._moved = 0
-
-    def open(self, frame: VideoFrame, plan: EncoderPlan) -> None:
-        """Open the encoder for frames like this one and write the header."""
-
-        def add_video(source: VideoStream) -> VideoStream:
-            self._stream = self._add_video(source, frame, plan)
-            return self._stream
-
-        picture = frame.picture
-        self._remuxer.add_streams(self._container, add_video)
-        try:
-            self._container.start_encoding()
-        except av.error.FFmpegError as error:
-            if isinstance(error, OSError) and error.errno in (1, 2, 13, 28, 30):
-                raise
-            what = f"{plan.name} cannot be opened for {plan.pixel_format} at {picture.width}×{picture.height}"
-            raise OptionsError(f"{what} ({error.strerror}); use another encoder or preset") from error
-        self._remuxer.start()
-
-    def write(self, picture: av.VideoFrame) -> None:
-        """Encode one picture; the tracks beside it follow up to its time."""
-        stream = self._video
-        if picture.format.name != stream.codec_context.pix_fmt:
-            picture = self._converter.to_format(picture, str(stream.codec_context.pix_fmt))
-        picture.pict_type = 0  # Else the source's frame types are forced on the encoder.
-        if self._remuxer.shift and picture.time_base and picture.pts is not None:
-            picture.pts -= round(self._remuxer.shift / picture.time_base)
-        if self._last is not None and picture.pts is not None and picture.pts <= self._last:
-            picture.pts = self._last + 1
-            self._moved += 1
-        self._last = picture.pts
-        self._mux(stream.encode(picture))
-
-    def finish(self) -> list[str]:
-        """Flush and close the file; what there is to tell."""
-        self._mux(self._video.encode(None))
-        self._remuxer.finish()
-        self._container.close()
-        self._remuxer.close()
-        if self._moved:
-            self._remuxer.notes.append(f"{self._moved} frames had times that went back and were moved on by one tick")
-        return self._remuxer.notes
-
-    def abort(self) -> None:
-        """Remove the file. It goes first, so that closing does not finish it at length."""
-        discard(self.partial)
-        with suppress(av.error.FFmpegError, OSError):
-            self._container.close()
-        self._remuxer.close()
-        discard(self.partial)
-
-    @property
-    def _video(self) -> VideoStream:
-        assert self._stream is not None
-        return self._stream
-
-    def _mux(self, packets: Sequence[Packet[VideoStream]]) -> None:
-        for packet in packets:
-            stamp = packet.pts if packet.dts is None else packet.dts
-            time = (stamp or 0) * packet.time_base + self._remuxer.shift
-            self._container.mux(packet)
-            self._remuxer.advance(time)
-
-    def _add_video(self, source: VideoStream, frame: VideoFrame, plan: EncoderPlan) -> VideoStream:
-        picture, options = frame.picture, dict(plan.options)
-        layout = frame.format.planes
-        siting = siting_name((layout.siting_x, layout.siting_y), source.codec_context.name)
-        if siting and layout.shift_x and layout.shift_y:
-            options["chroma_sample_location"] = siting
-        rate = source.average_rate or source.guessed_rate or _DEFAULT_RATE
-        stream = self._container.add_stream(plan.name, rate=rate, options=options)
-        assert isinstance(stream, VideoStream)
-        context = stream.codec_context
-        context.width, context.height, context.pix_fmt = picture.width, picture.height, plan.pixel_format
-        context.time_base = picture.time_base or 1 / rate
-        aspect = source.sample_aspect_ratio
-        if aspect:
-            context.sample_aspect_ratio = aspect
-        if aspect not in (None, 1) and self._muxer in ("matroska", "webm") and plan.name not in _TELL_ASPECT:
-            self._remuxer.notes.append(f"pixels of {aspect} cannot be told in {self._muxer} by {plan.name}; use .mp4")
-        tagged = picture
-        if picture.format.name != plan.pixel_format:
-            tagged = self._converter.to_format(picture, plan.pixel_format)
-        context.colorspace, context.color_range = tagged.colorspace, tagged.color_range
-        context.color_primaries, context.color_trc = tagged.color_primaries, tagged.color_trc
-        context.flags |= Flags.frame_duration
-        if picture.interlaced_frame:
-            context.flags |= _FIELDS
-            context.field_order = source.codec_context.field_order
-        context.thread_count = self._options.encoder_threads
-        context.thread_type = "FRAME" if plan.name in ("libx264", "libx265") else "AUTO"
-        stream.set_display_matrix(frame.format.display_matrix)
-        return stream

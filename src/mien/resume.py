@@ -1,0 +1,84 @@
+"""What an interrupted run must have in common with the one that goes on with it, and the analysis it left."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mien.analysis import Analysis
+from mien.errors import MediaError
+from mien.faces import EXPRESSION
+from mien.identity_data import IdentityData
+from mien.media.segments import file_sha256
+from mien.media.versions import library_versions
+from mien.options import SwapOptions
+from mien.zoo.registry import ModelCard, Task, Zoo
+
+# Neither changes a byte of the output.
+_FREE = frozenset(
+    ("resume", "queue_size", "min_similarity", "model_timeout", "max_pixels", "max_duration", "max_fps", "max_streams")
+)
+_ANALYSIS = "analysis-*"
+
+
+def fingerprint(target: Path, identity: IdentityData, options: SwapOptions, zoo: Zoo) -> dict[str, Any]:
+    """All that the bytes of the output follow from, by names that a message can show."""
+    chosen = options.model_dump(exclude=set(_FREE) | {"device"})
+    return {
+        "the target": file_sha256(target),
+        "the source": _digest(identity),
+        "the device": zoo.used_device,
+        **{f"model {name}": digest for name, digest in _weights(options, zoo)},
+        **{f"--{name.replace('_', '-')}": value for name, value in chosen.items()},
+        **library_versions(),
+    }
+
+
+def kept_analysis(folder: Path, make: Callable[[], Analysis]) -> Analysis:
+    """The analysis that an interrupted run left in its folder, or a new one, which is then kept there."""
+    for path in folder.glob(_ANALYSIS):
+        if path.is_file() and path.name == _name(path):
+            try:
+                return Analysis.load(path)
+            except MediaError:
+                pass  # Not whole: it is made again.
+        path.unlink()
+    fresh = folder / "analysis"
+    with make() as made:
+        made.save(fresh)
+    return Analysis.load(fresh.rename(folder / _name(fresh)))
+
+
+def _name(path: Path) -> str:
+    return _ANALYSIS.replace("*", file_sha256(path)[:32])
+
+
+def _weights(options: SwapOptions, zoo: Zoo) -> Iterator[tuple[str, str]]:
+    """Name and sha256 of each model that changes pixels; those that read sources are part of the identity."""
+    names: list[tuple[Task, str]] = [
+        ("detector", options.detector),
+        ("landmarker", options.landmarker),
+        ("embedder", options.embedder),
+        ("expression", EXPRESSION),
+        ("swapper", options.swapper),
+    ]
+    if zoo.load("swapper", options.swapper).needs_mask:
+        names += [("masker", name) for name in options.masker.split("+")]
+    for task, name in names:
+        card: ModelCard = zoo.load(task, name).card
+        if card.weights is not None:
+            yield card.name, card.weights.sha256
+
+
+def _digest(identity: IdentityData) -> str:
+    total = hashlib.sha256()
+    for field in fields(identity):
+        array = np.ascontiguousarray(getattr(identity, field.name))
+        total.update(f"{field.name} {array.dtype.str} {array.shape}\n".encode())
+        total.update(array.tobytes())
+    return total.hexdigest()
