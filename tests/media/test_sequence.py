@@ -268,7 +268,20 @@ def test_limits(tmp_path: Path) -> None:
         if name != "a.tif":
             with pytest.raises(MediaError, match="raise max_duration"):
                 open_reader(path, AnalyzeOptions(max_duration=2.0))
-        assert len(list(open_reader(path, AnalyzeOptions(max_pixels=2400, max_duration=3)))) == 5
+            with pytest.raises(MediaError, match="raise max_fps"):
+                open_reader(path, AnalyzeOptions(max_fps=2))
+        assert len(list(open_reader(path, AnalyzeOptions(max_pixels=2400, max_duration=3, max_fps=3)))) == 5
+
+
+def test_an_animated_avif_is_a_video(tmp_path: Path) -> None:
+    grey = [np.full((48, 64, 3), 40 * i, np.uint8) for i in range(1, 4)]
+    with open_reader(save_all(tmp_path / "a.avif", grey, duration=[100, 200, 50])) as reader:
+        assert isinstance(reader, VideoReader)
+        shown = [(frame.time, int(frame.read(frame.box).mean())) for frame in reader]
+    assert shown == [(0, 40), (Fraction(1, 10), 80), (Fraction(3, 10), 120)]
+    clear = [np.dstack([picture, picture[..., :1]]) for picture in grey]
+    with pytest.raises(MediaError, match="animated AVIF with transparency is not supported; convert it to WebP"):
+        probe(save_all(tmp_path / "b.avif", clear, duration=100))
 
 
 def test_only_a_video_output_makes_a_video_of_an_animation(tmp_path: Path) -> None:

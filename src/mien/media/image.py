@@ -32,7 +32,11 @@ def image_info(path: Path, limits: Limits | None = None) -> MediaInfo | None:
     """
     limits = limits or Limits.of(None)
     with opened(path, limits) as (image, head):
-        if image is None or (image.format == "AVIF" and getattr(image, "is_animated", False)):
+        if image is None:
+            return None
+        if image.format == "AVIF" and getattr(image, "is_animated", False):
+            if image.mode == "RGBA":
+                raise MediaError(f"{path}: animated AVIF with transparency is not supported; convert it to WebP")
             return None
         timeline = scan(image, path)
         if timeline is not None:
@@ -123,11 +127,6 @@ class ImageReader:
         """One."""
         return 1
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Nothing: a photo that is damaged is an error."""
-        return ()
-
     def __enter__(self) -> ImageReader:
         return self
 
@@ -157,6 +156,8 @@ def _sequence_info(path: Path, image: Image.Image, head: bytes, timeline: Timeli
     seconds = timeline.duration
     if seconds is not None:
         limits.check_duration(path, float(seconds))
+    fps = len(timeline.durations) / seconds if seconds else None
+    limits.check_rate(path, float(fps or 0))
     width, height = Orientation.from_exif(timeline.orientation).size(timeline.width, timeline.height)
     return MediaInfo(
         path=path,
@@ -167,7 +168,7 @@ def _sequence_info(path: Path, image: Image.Image, head: bytes, timeline: Timeli
         depth=bit_depth(image, head),
         width=width,
         height=height,
-        fps=len(timeline.durations) / seconds if seconds else None,
+        fps=fps,
         frames=len(timeline.durations),
         duration=None if seconds is None else float(seconds),
     )

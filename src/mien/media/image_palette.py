@@ -60,8 +60,15 @@ def reduced(rgb: ByteArray, count: int) -> ByteArray:
 
 def packed(pixels: npt.NDArray[Any]) -> npt.NDArray[np.uint32]:
     """(…, C) uint8 with up to 4 channels to one number for each pixel."""
-    weights = np.array([1 << 24, 1 << 16, 1 << 8, 1], np.uint32)[: pixels.shape[-1]]
-    return np.asarray((pixels * weights).sum(-1, dtype=np.uint32))
+    made = np.zeros(pixels.shape[:-1], np.uint32)
+    for channel, shift in zip(range(pixels.shape[-1]), (24, 16, 8, 0), strict=False):
+        made |= pixels[..., channel].astype(np.uint32) << np.uint32(shift)
+    return made
+
+
+def unpacked(codes: npt.NDArray[np.uint32]) -> ByteArray:
+    """(…, 3) colours of what `packed` gave for three channels."""
+    return np.stack([codes >> np.uint32(shift) & 255 for shift in (24, 16, 8)], -1).astype(np.uint8)
 
 
 def _fill_level(
@@ -70,8 +77,8 @@ def _fill_level(
 ) -> tuple[int, bool]:  # fmt: skip
     """`fill` for the pixels of one alpha: how many places it took, and whether every colour is exact."""
     colors = rgb[mask]
-    new = np.unique(colors, axis=0)
-    new = new[~np.isin(packed(new), packed(palette[kept, :3]))]
+    numbers = packed(colors)
+    new = unpacked(np.setdiff1d(numbers, packed(palette[kept, :3])))
     exact = len(new) <= len(places)
     if not exact and places:
         new = reduced(_unserved(colors, palette[kept, :3]), len(places))
@@ -82,7 +89,7 @@ def _fill_level(
     if exact:
         codes = packed(palette[entries, :3])
         order = np.argsort(codes)
-        indices[mask] = entries[order[np.searchsorted(codes[order], packed(colors))]]
+        indices[mask] = entries[order[np.searchsorted(codes[order], numbers)]]
     else:
         x, y, width, height = cv2.boundingRect(mask.view(np.uint8))
         part = (slice(y, y + height), slice(x, x + width))
@@ -91,10 +98,10 @@ def _fill_level(
 
 
 def _unserved(colors: ByteArray, palette: ByteArray) -> ByteArray:
-    """Those of the colours (N, 3) that a palette (M, 3) shows worst, or a sample of them; all if it is empty."""
+    """Those of the colours (N, 3) that a palette (M, 3) shows worst, or a sample of them."""
     sample = colors[:: max(1, len(colors) // _SAMPLE)].astype(np.int32)
     if not len(palette):
-        return colors
+        return sample.astype(np.uint8)
     errors = np.full(len(sample), np.iinfo(np.int32).max, np.int32)
     for entry in palette.astype(np.int32):
         np.minimum(errors, ((sample - entry) ** 2).sum(1), out=errors)

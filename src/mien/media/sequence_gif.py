@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 from mien.media.image_open import quiet
-from mien.media.image_palette import Mask, fill, packed
+from mien.media.image_palette import Mask, fill, packed, unpacked
 from mien.media.sequence_timeline import Canvas, Disposal, Piece, Timeline
 from mien.types import Box, ByteArray
 
@@ -186,9 +186,7 @@ class GifMuxer:
             kept, colors = needed & False, colors[:0]
         indices = np.where(needed, np.uint8(255), np.uint8(0))
         if len(colors):
-            palette[1 : 1 + len(colors), 0] = colors >> 24
-            palette[1 : 1 + len(colors), 1] = colors >> 16 & 255
-            palette[1 : 1 + len(colors), 2] = colors >> 8 & 255
+            palette[1 : 1 + len(colors), :3] = unpacked(colors)
             indices[kept] = places.astype(np.uint8) + 1
         rest = needed & ~kept
         if rest.any():
