@@ -68,7 +68,7 @@ def count_clip(
         made.width, made.height, made.pix_fmt = *size, pixel_format
         made.time_base, made.thread_count = time_base, 1
         for name, value in context.items():
-            setattr(made, name, value)
+            setattr(made, name, made.flags | value if name == "flags" else value)
         for number, stamp in enumerate(pts):
             frame = draw(number, *size, pixel_format)
             frame.pts, frame.time_base = stamp, time_base

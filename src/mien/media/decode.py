@@ -156,6 +156,7 @@ class _Tally:
         self._before: list[int | None] = []
         self._latest: int | None = None
         self._seen: int | None = None
+        self._lasts = 0
 
     def sent(self, packet: Any) -> None:
         """Take note of a packet."""
@@ -168,6 +169,8 @@ class _Tally:
 
     def got(self, picture: av.VideoFrame) -> None:
         """Take note of a picture."""
+        step = 0 if self._seen is None or picture.pts is None else picture.pts - self._seen
+        self._lasts = max(picture.duration or 0, step)
         self.given, self.row, self._seen = self.given + 1, 0, picture.pts
         self._before.clear()
 
@@ -187,7 +190,7 @@ class _Tally:
         told = _told_end(stream)
         if told is None or self._seen is None or not stream.time_base:
             return ""
-        end = self._seen * stream.time_base
+        end = (self._seen + self._lasts) * stream.time_base
         return f"at {float(end):.1f} s of {float(told):.1f} s" if told - end > max(_EARLY, told / 50) else ""
 
 

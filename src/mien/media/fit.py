@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import av
 
+from mien.media import planes
 from mien.media.info import MediaInfo
 from mien.media.limits import Limits
 from mien.media.normalize import Converter, planar_format
@@ -67,9 +68,44 @@ class Fitter:
 
     def __call__(self, picture: av.VideoFrame) -> av.VideoFrame:
         """The picture in the clip's size and format; itself if it has them."""
-        self.changed += picture.format.name != self._source or (picture.width, picture.height) != self._first
+        size = (picture.width, picture.height)
+        self.changed += picture.format.name != self._source or size != self._first
         if picture.format.name != self._format:
             picture = self._converter.to_format(picture, self._format)
-        if (picture.width, picture.height) != self._size:
-            picture = self._converter.resize(picture, *self._size)
-        return picture
+        if size == self._size:
+            return picture
+        inner = self._inner(*size)
+        if inner == self._size:
+            return self._resized(picture, inner)
+        return _bordered(self._converter.resize(picture, *self._size), self._resized(picture, inner))
+
+    def _inner(self, width: int, height: int) -> tuple[int, int]:
+        """The part of the clip's frame that a picture of that size fills, so that its shape is kept."""
+        x, y = width / self._first[0], height / self._first[1]
+        part = (round(self._size[0] * min(1, x / y)), round(self._size[1] * min(1, y / x)))
+        return self._size if min(x / y, y / x) > 1 - _SAME_SHAPE else part
+
+    def _resized(self, picture: av.VideoFrame, size: tuple[int, int]) -> av.VideoFrame:
+        if size == (picture.width, picture.height):
+            return picture
+        made = self._converter.resize(picture, *size)
+        if picture.interlaced_frame and picture.height % 4 == 0 and size[1] % 4 == 0:
+            # Two moments in one picture would mix.
+            for parity in (0, 1):
+                half = self._converter.resize(planes.field_of(picture, parity), size[0], size[1] // 2)
+                planes.weave(half, made, parity)
+        return made
+
+
+def _bordered(canvas: av.VideoFrame, picture: av.VideoFrame) -> av.VideoFrame:
+    """The canvas black, with the picture in its middle."""
+    layout = PlaneFormat.of(canvas)
+    assert layout is not None
+    x0 = (canvas.width - picture.width) // 2 >> layout.shift_x
+    y0 = (canvas.height - picture.height) // 2 >> layout.shift_y
+    both = zip(planes.views(canvas, layout), planes.views(picture, layout), layout.model.offset, strict=True)
+    for number, (to, of, black) in enumerate(both):
+        x, y = (x0, y0) if number and layout.subsampled else (x0 << layout.shift_x, y0 << layout.shift_y)
+        to[...] = round(float(black))
+        to[y : y + of.shape[0], x : x + of.shape[1]] = of
+    return canvas

@@ -133,14 +133,37 @@ def fill(planes: Sequence[Plane], layout: PlaneFormat, rgb: FloatArray) -> None:
 
 def copied(frame: av.VideoFrame) -> av.VideoFrame:
     """A frame of its own with the same samples, time and colour tags, but without side data."""
-    made = av.VideoFrame(frame.width, frame.height, frame.format.name)
+    made = _like(frame, frame.height)
     for old, new in zip(frame.planes, made.planes, strict=True):
-        width = min(abs(old.line_size), abs(new.line_size))
-        _bytes(new)[:, :width] = _bytes(old)[:, :width]
+        _move(_bytes(old), _bytes(new))
+    return made
+
+
+def field_of(frame: av.VideoFrame, parity: int) -> av.VideoFrame:
+    """Every other row of a frame, from row `parity` on, as a frame of its own."""
+    made = _like(frame, frame.height // 2)
+    for old, new in zip(frame.planes, made.planes, strict=True):
+        _move(_bytes(old)[parity::2], _bytes(new))
+    return made
+
+
+def weave(field: av.VideoFrame, frame: av.VideoFrame, parity: int) -> None:
+    """Put a field's rows into a frame of twice its height, from row `parity` on."""
+    for old, new in zip(field.planes, frame.planes, strict=True):
+        _move(_bytes(old), _bytes(new)[parity::2])
+
+
+def _like(frame: av.VideoFrame, height: int) -> av.VideoFrame:
+    made = av.VideoFrame(frame.width, height, frame.format.name)
     made.pts, made.duration, made.time_base = frame.pts, frame.duration, frame.time_base
     made.colorspace, made.color_range = frame.colorspace, frame.color_range
     made.color_primaries, made.color_trc = frame.color_primaries, frame.color_trc
     return made
+
+
+def _move(old: npt.NDArray[np.uint8], new: npt.NDArray[np.uint8]) -> None:
+    width = min(old.shape[1], new.shape[1])
+    new[:, :width] = old[:, :width]
 
 
 def _bytes(plane: VideoPlane) -> npt.NDArray[np.uint8]:

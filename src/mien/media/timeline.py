@@ -20,6 +20,8 @@ T = TypeVar("T")
 Timed = tuple[int, av.VideoFrame]
 """Ticks of the output's clock, picture."""
 _SEEKABLE = ("mov", "matroska")
+_ROUNDING = Fraction(1, 1000)
+"""Seconds by which timestamps may be off at most, since they count in ticks."""
 _MARGINS = (0, 2, 20)
 """Seconds before a time at which a key frame is looked for, in turn."""
 
@@ -91,7 +93,7 @@ class Timeline:
         source = self._source(seconds)
         if not self.resampled:
             return _kept(source)
-        (start, stop), rate, slack = self.window, self._timing.rate, self.ticks / 2
+        (start, stop), rate, slack = self.window, self._timing.rate, min(self.ticks / 2, _ROUNDING)
         spans = trimmed(shown(source), start, stop, slack, Fraction(0) if rate else HOLE)
         if rate:
             return _repeated(ticks(spans, rate, slack), self.time_base)
