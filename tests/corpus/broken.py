@@ -53,19 +53,23 @@ class BrokenZoo(Zoo):
 
 
 class SmallDevice:
-    """Opens graphs on a device with room for a few items at a time."""
+    """Opens graphs on a device with room for a few items at a time.
 
-    def __init__(self, room: int) -> None:
-        self.room = room
+    Args:
+        nan: the name of a network that gives NaN from its third run on.
+    """
+
+    def __init__(self, room: int = 1000, nan: str = "") -> None:
+        self.room, self.nan = room, nan
         self.refused = 0
 
     def open(self, model: Path | bytes, device: Device, threads: int) -> Graph:
-        return _SmallGraph(self, open_graph(model, "cpu", threads))
+        return _SmallGraph(self, open_graph(model, "cpu", threads), bool(self.nan) and self.nan in str(model))
 
 
 class _SmallGraph:
-    def __init__(self, device: SmallDevice, graph: Graph) -> None:
-        self._device, self._graph = device, graph
+    def __init__(self, device: SmallDevice, graph: Graph, nan: bool) -> None:
+        self._device, self._graph, self._nan, self._runs = device, graph, nan, 0
 
     def get_providers(self) -> Sequence[str]:
         return self._graph.get_providers()
@@ -80,7 +84,9 @@ class _SmallGraph:
         if max((len(array) for array in feeds.values() if np.ndim(array)), default=1) > self._device.room:
             self._device.refused += 1
             raise RuntimeError(NO_MEMORY)
-        return self._graph.run(names, feeds, options)
+        self._runs += 1
+        made = self._graph.run(names, feeds, options)
+        return [np.full_like(array, np.nan) for array in made] if self._nan and self._runs > 2 else made
 
 
 def flipped(data: bytes, seed: int, flips: int, spare: int = 0) -> bytes:

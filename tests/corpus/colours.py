@@ -64,8 +64,10 @@ def display_p3() -> bytes:
     """An ICC profile: that of sRGB with the primaries of Display P3."""
     data = bytearray(ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes())
     wanted = {
-        b"rXYZ": (0.51512, 0.24120, -0.00105), b"gXYZ": (0.29198, 0.69225, 0.04189), b"bXYZ": (0.15710, 0.06657, 0.78407)
-    }  # fmt: skip
+        b"rXYZ": (0.51512, 0.24120, -0.00105),
+        b"gXYZ": (0.29198, 0.69225, 0.04189),
+        b"bXYZ": (0.15710, 0.06657, 0.78407),
+    }
     (count,) = struct.unpack_from(">I", data, 128)
     for tag in range(count):
         name, at, _ = struct.unpack_from(">4sII", data, 132 + 12 * tag)

@@ -86,7 +86,8 @@ def look(
 
 def turned(stored: Array, frame: av.VideoFrame) -> Array:
     """A plane as it is shown, by the frame's display matrix."""
-    matrix = next((bytes(data) for data in frame.side_data if data.type.name == "DISPLAYMATRIX"), None)
+    side_data: Any = frame.side_data
+    matrix = next((bytes(data) for data in side_data if data.type.name == "DISPLAYMATRIX"), None)
     if matrix is None:
         return stored
     a, b, _, c, d = (round(value / 65536) for value in np.frombuffer(matrix, np.int32)[:5].tolist())
@@ -103,7 +104,7 @@ def assert_untouched(source: Seen, made: Seen, box: tuple[int, int, int, int] = 
         for a, b in zip(old.planes, new.planes, strict=True):
             assert a.shape == b.shape
             step = (round(width / a.shape[1]), round(height / a.shape[0]))
-            keep = outside(*a.shape, box=box, step=step)
+            keep = outside(a.shape[0], a.shape[1], box, step)
             assert np.array_equal(a[keep], b[keep]), f"frame {index} changed outside the face"
         if faces:
             change = old.planes[0] != new.planes[0]
@@ -121,7 +122,7 @@ def tree(folder: Path) -> list[str]:
 
 
 def audio_packets(path: Path, track: int = 0) -> list[tuple[Fraction, bytes]]:
-    """Time in seconds and bytes of an audio track's packets; of AAC, without the header that streams put before each."""
+    """Time in seconds and bytes of an audio track's packets; of AAC, without the header of streams."""
     with av.open(f"file:{path}") as container:
         stream = container.streams.audio[track]
         packets = [(p.pts * p.time_base, bytes(p)) for p in container.demux(stream) if p.size and p.pts is not None]

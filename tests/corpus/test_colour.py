@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import av
 import cv2
@@ -16,7 +17,7 @@ from tests.corpus.film import BT601, BT709, film
 from tests.corpus.look import assert_untouched, look
 from tests.corpus.scene import PATCH, Array, Pixels, assert_only_box_changed, outside, scene, stamp
 
-LOSSLESS = {"codec": "ffv1", "options": {"level": "3"}}
+LOSSLESS: dict[str, Any] = {"codec": "ffv1", "options": {"level": "3"}}
 FACE = (slice(PATCH[1], PATCH[3]), slice(PATCH[0], PATCH[2]))
 
 

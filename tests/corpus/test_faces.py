@@ -40,7 +40,7 @@ def swapped(bench: Bench, tmp_path: Path, pixels: Pixels, name: str = "face") ->
 
 def change(a: Array, b: Array) -> Array:
     """Mean absolute difference of each pixel."""
-    return np.abs(a.astype(float) - b).mean(2)
+    return np.asarray(np.abs(a.astype(float) - b).mean(2))
 
 
 def test_no_face_is_an_error(bench: Bench, tmp_path: Path) -> None:
@@ -93,8 +93,9 @@ def face(models: Zoo, tmp_path_factory: pytest.TempPathFactory) -> Face:
     """The portrait's own face."""
     path = save(tmp_path_factory.mktemp("portrait") / "in.png", portrait())
     with mien.analyze(path, zoo=models) as analysis:
-        (found,) = analysis[0]
-        return found
+        found: list[Face] = list(analysis[0])
+    assert len(found) == 1
+    return found[0]
 
 
 @pytest.mark.parametrize("yaw", [-75, -45, 45, 75, 90])
@@ -178,7 +179,7 @@ def lids(picture: Pixels) -> Array:
     """Mean colour of both eyes' middles."""
     at = (480 - SIDE) // 2
     parts = [picture[y + at - 4 : y + at + 5, x + at - 8 : x + at + 9] for x, y in EYES]
-    return np.mean([part.reshape(-1, 3).mean(0) for part in parts], axis=0)
+    return np.asarray(np.mean([part.reshape(-1, 3).mean(0) for part in parts], axis=0))
 
 
 def test_closed_eyes_stay_closed(bench: Bench, tmp_path: Path) -> None:

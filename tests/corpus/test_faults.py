@@ -97,8 +97,9 @@ def test_damaged_frames_are_left_out_and_counted_and_the_rest_keeps_its_time(
     how: dict[str, Any] = (
         {"codec": "png", "pixel_format": "rgb24", "options": {}} if codec == "png" else {"options": INTRA}
     )
-    whole = film(tmp_path / "whole.mkv", pts=range(16), audio=("aac",), **how)
-    target = spoiled(whole, tmp_path / "in.mkv", lambda index: index % 4 == 2)
+    suffix = "mov" if codec == "png" else "mkv"
+    whole = film(tmp_path / f"whole.{suffix}", pts=range(16), audio=("aac",), **how)
+    target = spoiled(whole, tmp_path / f"in.{suffix}", lambda index: index % 4 == 2)
     made = bench.swap(target, pixel_format="auto")
     after = look(made)
     good = [number for number in range(16) if number % 4 != 2]
@@ -240,23 +241,10 @@ def test_a_swapper_that_gives_too_few_faces_is_one_error(bench: Bench, tmp_path:
     refuses(bench, target, BrokenZoo(bench.zoo, "swapper", lambda model, calls, args: model(*args)[:-1]), ModelError)
 
 
-@pytest.mark.parametrize("task", ["landmarker", "embedder", "masker"])
-def test_a_network_that_gives_nan_is_one_error(bench: Bench, tmp_path: Path, task: Task) -> None:
-    def spoil(made: Any) -> Any:
-        if isinstance(made, np.ndarray):
-            return np.full_like(made, np.nan)
-        if isinstance(made, list | tuple):
-            return type(made)(spoil(part) for part in made)
-        if hasattr(made, "__dataclass_fields__"):
-            from dataclasses import fields, replace
-
-            values = {f.name: getattr(made, f.name) for f in fields(made)}
-            return replace(made, **{k: spoil(v) for k, v in values.items() if isinstance(v, np.ndarray)})
-        return made
-
-    target = film(tmp_path / "in.mp4", pts=range(4))
-    zoo = BrokenZoo(bench.zoo, task, lambda model, calls, args: spoil(model(*args)))
-    refuses(bench, target, zoo, MienError)
+@pytest.mark.parametrize("network", ["yunet", "mesh478", "mobilefacenet", "occluder"])
+def test_a_network_that_gives_nan_is_one_error(bench: Bench, tmp_path: Path, network: str) -> None:
+    target = film(tmp_path / "in.mp4", pts=range(6))
+    refuses(bench, target, device_zoo(SmallDevice(nan=network)), ModelError, network)
 
 
 @pytest.mark.parametrize("task", ["landmarker", "masker", "swapper"])
@@ -310,7 +298,7 @@ def test_corrupt_weights_are_one_error_that_names_the_file(
     bench.fails(target, "mesh478.onnx", flags=("--device", "cpu"))
 
 
-def small_zoo(device: SmallDevice, fallback: Any = "none") -> Zoo:
+def device_zoo(device: SmallDevice, fallback: Any = "none") -> Zoo:
     zoo = Zoo("cpu")
     zoo._runtime = Runtime("cpu", fallback, device.open)
     return zoo
@@ -325,7 +313,7 @@ def test_a_device_with_too_little_memory_for_a_batch_does_it_in_parts(bench: Ben
     Image.fromarray(grid(6, side=96)[0]).save(tmp_path / "in.png")
     wanted = bench.swap(tmp_path / "in.png", "wanted.png")
     device = SmallDevice(room=1)
-    report = mien.swap(bench.person, tmp_path / "in.png", bench.folder / "out.png", zoo=small_zoo(device))
+    report = mien.swap(bench.person, tmp_path / "in.png", bench.folder / "out.png", zoo=device_zoo(device))
     assert device.refused > 0
     with Image.open(wanted) as a, Image.open(bench.folder / "out.png") as b:
         off = np.abs(np.asarray(a).astype(int) - np.asarray(b))
@@ -336,7 +324,7 @@ def test_a_device_with_too_little_memory_for_a_batch_does_it_in_parts(bench: Ben
 
 def test_a_device_without_memory_for_one_face_is_one_error(bench: Bench, tmp_path: Path) -> None:
     target = film(tmp_path / "in.mp4", pts=range(3))
-    refuses(bench, target, small_zoo(SmallDevice(room=0)), DeviceError, "out of memory")
+    refuses(bench, target, device_zoo(SmallDevice(room=0)), DeviceError, "out of memory")
 
 
 def test_no_memory_left_in_the_process_is_one_error(

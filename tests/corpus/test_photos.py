@@ -132,9 +132,9 @@ def test_alpha_takes_no_part_in_finding_the_face(bench: Bench, tmp_path: Path) -
     """Where it is transparent, the colours below are kept, and the face is that of an opaque picture."""
     Image.fromarray(scene()).save(tmp_path / "opaque.png")
     Image.fromarray(np.dstack([scene(), steps()])).save(tmp_path / "clear.png")
-    with Image.open(bench.swap(tmp_path / "opaque.png", "opaque.png")) as a:
-        with Image.open(bench.swap(tmp_path / "clear.png", "clear.png")) as b:
-            assert np.array_equal(np.asarray(a), np.asarray(b)[..., :3])
+    opaque, clear = (bench.swap(tmp_path / name, name) for name in ("opaque.png", "clear.png"))
+    with Image.open(opaque) as a, Image.open(clear) as b:
+        assert np.array_equal(np.asarray(a), np.asarray(b)[..., :3])
 
 
 def test_one_bit_photos_are_returned_as_one_bit_or_grey(bench: Bench, tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_transparent_colour_of_a_palette_stays_transparent(bench: Bench, tmp_p
     indices = np.asarray(image).copy()
     indices[200:, :100] = 255
     made = Image.fromarray(indices)
-    made.putpalette((image.getpalette() or [])[: 255 * 3] + [1, 2, 3])
+    made.putpalette([*(image.getpalette() or [])[: 255 * 3], 1, 2, 3])
     made.save(target, transparency=255)
     with Image.open(bench.swap(target, "out.png")) as done:
         after = np.asarray(done.convert("RGBA"))

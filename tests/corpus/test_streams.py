@@ -38,8 +38,8 @@ def chapters(path: Path) -> list[tuple[float, float, str]]:
 def subtitles(path: Path) -> list[tuple[Fraction, Fraction, bytes]]:
     with av.open(str(path)) as container:
         stream = container.streams.subtitles[0]
-        packets = [p for p in container.demux(stream) if p.size > 2 and p.pts is not None]
-        return [(p.pts * p.time_base, (p.duration or 0) * p.time_base, bytes(p)) for p in packets]
+        packets = [p for p in container.demux(stream) if p.size > 2]
+        return [((p.pts or 0) * p.time_base, (p.duration or 0) * p.time_base, bytes(p)) for p in packets]
 
 
 def packets(path: Path, track: int = 0) -> list[bytes]:
