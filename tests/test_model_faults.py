@@ -132,19 +132,19 @@ def test_a_network_that_gives_nan(file: str, woman: Identity, clip: Path, tmp_pa
     assert str(error).endswith(": the model gave values that are not finite; verify the file and the device")
 
 
-def test_a_network_that_hangs_is_ended_by_the_run(woman: Identity, target: Path, tmp_path: Path) -> None:
+def test_a_network_that_hangs_is_ended_by_the_run(woman: Identity, clip: Path, tmp_path: Path) -> None:
     zoo = Zoo("cpu", opener=Faulty("mesh478.onnx", hanging).open)
     began = time.monotonic()
-    error = fails(zoo, woman, target, tmp_path, model_timeout=1.0)
+    error = fails(zoo, woman, clip, tmp_path, model_timeout=2.0)
     assert type(error) is PipelineError
-    assert str(error).startswith("analyze: a step did not end within 1 s (mesh478: inference failed (Exiting due to")
-    assert time.monotonic() - began < 10
+    assert str(error).startswith("analyze: a step did not end within 2 s (mesh478: inference failed (Exiting due to")
+    assert time.monotonic() - began < 40
 
 
 def test_a_network_that_hangs_where_no_run_watches_is_ended_by_the_zoo(
     portraits: Path, clip: Path, tmp_path: Path
 ) -> None:
-    zoo = Zoo("cpu", timeout=0.5, opener=Faulty("mesh478.onnx", hanging).open)
+    zoo = Zoo("cpu", timeout=1.5, opener=Faulty("mesh478.onnx", hanging).open)
     with pytest.raises(ModelError, match=r"^mesh478: the model gave no answer in time; raise --model-timeout"):
         mien.swap(portraits / "female_001.jpg", clip, tmp_path / "out.mkv", zoo=zoo)
     assert list(tmp_path.iterdir()) == []

@@ -261,7 +261,7 @@ def test_a_stage_over_the_limit_is_cancelled_and_named_with_the_next_step(where:
     assert str(caught.value) == (
         f"s{where}: a step did not end within 0.3 s; raise --model-timeout if it is only slow, else run `mien doctor`"
     )
-    assert 0.2 < time.perf_counter() - began < 5
+    assert 0.2 < time.perf_counter() - began < 20
     assert source.closed and list(items) == []
     items.close()
 
@@ -303,30 +303,30 @@ def test_a_hung_stage_that_cannot_be_stopped_is_still_an_error_and_closing_does_
     with pytest.raises(PipelineError, match=r"s0: .* doctor`; mien-s0 could not be stopped, so end this process$"):
         next(items)
     assert cancelled.is_set()
-    began = time.perf_counter()
+    began, items._grace = time.perf_counter(), 60
     items.close()
-    assert time.perf_counter() - began < 0.15
+    assert time.perf_counter() - began < 20
     release.set()
     for thread in threads:
         thread.join(10)
 
 
 def test_a_slow_consumer_a_full_queue_and_a_waiting_stage_are_not_hung() -> None:
-    items = run(range(6), pause(0.01), pause(0), limit=0.15, queue_size=1)
+    items = run(range(8), pause(0.01), pause(0), limit=1.0, queue_size=1)
     got = []
     for item in items:
         got.append(item)
-        time.sleep(0.3)  # the stages wait for room all this time
-    assert got == list(range(6))
-    # The second stage waits for the first, which takes longer than the limit over all, but not for one.
-    assert list(run(range(12), pause(0.05), lambda x: x, limit=0.3)) == list(range(12))
+        time.sleep(1.3 if item == 0 else 0)  # the stages wait for room all this time
+    assert got == list(range(8))
+    # The first item takes longer than the limit, and the first stage is busy all that time, but no call is long.
+    assert list(run(range(4), *[pause(0.35)] * 4, limit=1.0)) == list(range(4))
 
 
 def test_time_in_which_nobody_waits_is_not_counted() -> None:
-    items = run(range(3), pause(0.4), limit=0.5)
+    items = run(range(2), lambda x: pause(1.6 * x)(x), limit=1.2)
     assert next(items) == 0
-    time.sleep(0.3)
-    assert list(items) == [1, 2]
+    time.sleep(1.0)
+    assert list(items) == [1]
 
 
 STOPPED = """
@@ -335,11 +335,11 @@ from mien.stages import Run, Stage
 
 def slow(x):
     print("in", flush=True)
-    for _ in range(40):
-        time.sleep(0.01)  # in parts, since a sleep goes on while the process is stopped
+    for _ in range(10):
+        time.sleep(0.05)  # in parts, since a sleep goes on while the process is stopped
     return x
 
-print(list(Run(range(2), [Stage("slow", slow)], limit=0.8)))
+print(list(Run(range(2), [Stage("slow", slow)], limit=1.0)))
 """
 
 

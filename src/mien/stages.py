@@ -33,6 +33,8 @@ class _Failure:
 
 _END = object()
 """Comes after the last item."""
+TICKS = 10
+"""Looks at a call before it is hung."""
 
 
 class _Closed(Exception):
@@ -196,38 +198,37 @@ class Run(Iterator[T]):
             raise self._late.pop()
 
     def _take(self) -> Any:
-        """The next item, or PipelineError once a call has lasted `limit` seconds of this waiting."""
+        """The next item, or PipelineError once a call was seen to run for `limit` seconds of this waiting.
+
+        It is looked at in ticks, of which each counts once however long it took: a process that stood still, stopped
+        or starved, has not waited for its stages.
+        """
         if self._limit is None:
             return self._outlet.get()
-        watched = perf_counter()
+        seen: dict[_Clock, tuple[float | None, int]] = {}
         while True:
-            due = min(self._begun(watched), default=perf_counter()) + self._limit
             with suppress(_Late):
-                return self._outlet.get(max(0.0, due - perf_counter()))
-            now = perf_counter()
-            if now - due > min(1.0, self._limit):
-                watched = now  # this process stood still, stopped or starved, and so did its stages
-            elif now - min(self._begun(watched), default=now) >= self._limit:
-                self._hung(self._limit)
+                return self._outlet.get(self._limit / TICKS)
+            for clock in self._clocks:
+                began = clock.began
+                before, ticks = seen.get(clock, (None, 0))
+                ticks = ticks + 1 if began is not None and began == before else 0
+                if ticks >= TICKS:
+                    self._hung(clock, self._limit)
+                seen[clock] = began, ticks
 
-    def _begun(self, watched: float) -> list[float]:
-        """When each call that runs now began, or began to be watched."""
-        begun = [clock.began for clock in self._clocks]
-        return [max(began, watched) for began in begun if began is not None]
-
-    def _hung(self, limit: float) -> NoReturn:
-        """Stop everything as far as it can be stopped, and name the oldest call."""
-        oldest = min(self._clocks, key=lambda clock: perf_counter() if clock.began is None else clock.began)
+    def _hung(self, clock: _Clock, limit: float) -> NoReturn:
+        """Stop everything as far as it can be stopped, and say whose call it was."""
         self._closed = True
         self._stop()
         if self._cancel is not None:
             self._cancel()
         stuck = self._join()
-        reason = f" ({oldest.error})" if oldest.error else ""
+        reason = f" ({clock.error})" if clock.error else ""
         rest = f"; {_names(stuck)} could not be stopped, so end this process" if stuck else ""
-        advice = "check the disk that the target lies on" if oldest is self._clocks[0] else "run `mien doctor`"
+        advice = "check the disk that the target lies on" if clock is self._clocks[0] else "run `mien doctor`"
         raise PipelineError(
-            f"{oldest.name}: a step did not end within {limit:g} s{reason}; "
+            f"{clock.name}: a step did not end within {limit:g} s{reason}; "
             f"raise --model-timeout if it is only slow, else {advice}{rest}"
         )
 

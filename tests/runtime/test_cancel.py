@@ -102,7 +102,7 @@ def test_a_watchdog_ends_each_inference_that_lasts_too_long_and_no_other() -> No
         assert _endless(session) == (
             "slow: the model gave no answer in time; raise --model-timeout if it is only slow, else run `mien doctor`"
         )
-        assert 0.25 < time.perf_counter() - began < 5
+        assert 0.25 < time.perf_counter() - began < 20
         assert other(np.array(2, np.int64), np.zeros((64, 64), np.float32))[0].shape == (64, 64)
 
 
@@ -118,24 +118,17 @@ def test_a_watchdogs_thread_ends_with_it() -> None:
     assert not thread.is_alive()
 
 
-def test_time_in_which_the_process_stood_still_does_not_count() -> None:
+def test_an_inference_is_ended_when_it_was_seen_often_enough_whatever_time_went_by() -> None:
     session = Session(_loop_model(), "cpu", threads=1)
     thread = threading.Thread(target=_endless, args=(session,))
     thread.start()
     while not session._running:
         time.sleep(0.001)
     (call,) = session._running
-    call.began -= 100
-    assert 0 < session.expire(50, since=time.perf_counter()) <= 50
-    assert not call.expired
-    assert session.expire(50) == 50
+    for _ in range(3):
+        session.expire(3)
+        assert not call.expired
+    session.expire(3)
     assert call.expired
     thread.join(10)
-
-
-def test_a_zoo_with_a_timeout_watches_the_models_it_loads() -> None:
-    zoo = Zoo("cpu", timeout=0.1)
-    model = zoo.load("detector", "yunet")
-    assert model(np.zeros((32, 32, 3), np.uint8), 0.5) == []
-    with pytest.raises(ModelError, match=r"^yunet: the model gave no answer in time; raise --model-timeout"):
-        model(np.zeros((3200, 3200, 3), np.uint8), 0.5)
+    assert not session._running

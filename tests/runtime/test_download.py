@@ -184,7 +184,7 @@ def server() -> Iterator[Server]:
 
 def fetch(server: Server, name: str, path: Path, **options: Any) -> Path:
     """Quick to give up."""
-    options = {"sha256": SHA256, "size": len(DATA), "timeout": 5.0, "attempts": 2, "pause": 0.01, **options}
+    options = {"sha256": SHA256, "size": len(DATA), "timeout": 20.0, "attempts": 2, "pause": 0.01, **options}
     return download(server.url(name), path, opener=DIRECT, **options)
 
 
@@ -221,14 +221,14 @@ def test_a_server_that_fails_is_one_error_and_no_file(
     server: Server, name: str, reason: str, left: int | None, tmp_path: Path
 ) -> None:
     path = tmp_path / "net.onnx"
-    began = time.perf_counter()
+    began, timeout = time.perf_counter(), {"stall": 0.3, "silent": 0.3, "drip": 1.0}.get(name, 20.0)
     with pytest.raises(DownloadError) as caught:
-        fetch(server, name, path, timeout=0.3)
+        fetch(server, name, path, timeout=timeout)
     text = str(caught.value)
     assert text.startswith(f"{server.url(name)}: {reason}") and text.endswith(f", or put the file at {path} yourself")
     assert "\n" not in text
     assert isinstance(caught.value, ConnectionError)
-    assert time.perf_counter() - began < 5
+    assert time.perf_counter() - began < 15
     if left is not None:
         assert files(tmp_path) == (["net.onnx.part"] if left else [])
     if left:

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -50,7 +49,8 @@ class _Call:
     """An inference that runs now."""
 
     options: ort.RunOptions
-    began: float
+    seen: int = 0
+    """How often `expire` found it."""
     expired: bool = False
 
 
@@ -119,20 +119,12 @@ class Session:
         for call in self._running.copy():
             call.options.terminate = True
 
-    def expire(self, limit: float, since: float = 0.0) -> float:
-        """End the inferences that have run for `limit` seconds; those begun before `since` count from there.
-
-        Returns seconds until the next one could be due. Times are those of `perf_counter`.
-        """
-        now, wait = perf_counter(), limit
+    def expire(self, looks: int) -> None:
+        """End the inferences that run now and did at each of the last `looks` calls of this."""
         for call in self._running.copy():
-            left = max(call.began, since) + limit - now
-            if left > 0:
-                wait = min(wait, left)
-            else:
-                call.expired = True
-                call.options.terminate = True
-        return wait
+            if call.seen >= looks:
+                call.expired = call.options.terminate = True
+            call.seen += 1
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -181,7 +173,7 @@ class Session:
             except MemoryError:
                 return serial, None
         feeds = {tensor.name: array for tensor, array in zip(self.inputs, arrays, strict=True)}
-        call = _Call(ort.RunOptions(), perf_counter())
+        call = _Call(ort.RunOptions())
         call.options.log_severity_level = 4
         self._running.add(call)
         try:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Sequence
-from time import perf_counter
 
 from mien.runtime.session import Session
+from mien.stages import TICKS
 
 
 class Watchdog:
-    """Looks after sessions from one thread, which sleeps until the next inference could be due.
+    """Looks after sessions from one thread, which sleeps a tenth of the limit between two looks.
 
     The thread starts with the first session and ends with this object.
 
@@ -37,13 +37,9 @@ class Watchdog:
 
 
 def _watch(sessions: Sequence[weakref.ref[Session]], limit: float, stop: threading.Event) -> None:
-    since, wait = 0.0, limit
-    while True:
-        due = perf_counter() + wait
-        if stop.wait(wait):
-            return
-        if perf_counter() - due > min(1.0, limit):
-            since = perf_counter()  # this process stood still, stopped or starved, and so did its inferences
-        alive = [session for reference in tuple(sessions) if (session := reference()) is not None]
-        wait = min((session.expire(limit, since) for session in alive), default=limit)
-        alive.clear()
+    # Each tick counts once however long it took: a process that stood still has not waited for its inferences.
+    while not stop.wait(limit / TICKS):
+        for reference in tuple(sessions):
+            if (session := reference()) is not None:
+                session.expire(TICKS)
+            del session
