@@ -352,3 +352,19 @@ def test_a_process_that_was_stopped_for_longer_than_the_limit_is_not_hung() -> N
         time.sleep(2.0)
         process.send_signal(signal.SIGCONT)
         assert process.stdout.read().splitlines()[-1] == "[0, 1]"
+
+
+def test_a_waiting_consumer_wakes_ten_times_a_limit_and_no_oftener(monkeypatch: pytest.MonkeyPatch) -> None:
+    release, asked = threading.Event(), []
+    items = run(range(9), stuck(release), limit=0.3, cancel=release.set)
+    get = items._outlet.get
+
+    def watched(seconds: float | None = None) -> Any:
+        asked.append(seconds)
+        return get(seconds)
+
+    monkeypatch.setattr(items._outlet, "get", watched)
+    with pytest.raises(PipelineError):
+        list(items)
+    assert asked == [pytest.approx(0.03)] * len(asked)
+    assert len(asked) >= 11
