@@ -224,6 +224,17 @@ def test_a_swapper_that_loses_a_face_is_an_error(thirty: Analysis) -> None:
         list(pipeline(thirty, FakeZoo(Careless())).run(clip(3)))
 
 
+def test_a_swapper_that_gives_nan_is_an_error_that_names_it(thirty: Analysis) -> None:
+    class Blind(FakeSwapper):
+        def __call__(self, crops: Any, faces: Any, masks: Any, identity: Any, skin_tone: float) -> list[Patch]:
+            patches = super().__call__(crops, faces, masks, identity, skin_tone)
+            patches[-1].rgb[0, 0, 0] = np.nan
+            return patches
+
+    with pytest.raises(ModelError, match=r"^fake: the model gave values that are not finite; verify the file"):
+        list(pipeline(thirty, FakeZoo(Blind())).run(clip(3)))
+
+
 def test_a_slow_consumer_bounds_what_is_decoded(thirty: Analysis) -> None:
     pulled = []
 

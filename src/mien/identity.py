@@ -31,7 +31,9 @@ MARGIN = 1.6
 """Side of the crop that a photo's face is unwrapped from, over the extent of its mesh."""
 FORMAT = 1
 _NAMES = tuple(field.name for field in fields(IdentityData))
-_DAMAGE = (ValueError, LookupError, EOFError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error, TokenError)
+_DAMAGE = (
+    ValueError, LookupError, EOFError, TypeError, AttributeError, RuntimeError, zipfile.BadZipFile, zlib.error, TokenError,
+)  # fmt: skip
 """What NumPy and zipfile raise on files that are damaged or none of theirs."""
 
 

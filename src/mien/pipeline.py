@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 from mien import paste
 from mien.analysis import Analysis
 from mien.analyzer import FrameAnalyzer, TimedFrame
-from mien.errors import GeometryError, InputError, ModelError
+from mien.errors import GeometryError, InputError
 from mien.facemask import face_masks
 from mien.faces import FaceFinder
 from mien.identity_data import IdentityData
@@ -20,7 +20,7 @@ from mien.report import FaceReport
 from mien.stages import Run, Stage
 from mien.tracking import GAP, TrackTally
 from mien.types import Face, FloatArray, Patch
-from mien.zoo.contracts import Masker, Swapper
+from mien.zoo.contracts import Masker, Swapper, check_patches
 from mien.zoo.registry import Zoo
 
 
@@ -157,11 +157,7 @@ class Pipeline:
             return work
         images, faces = [crop.image for crop in work.crops], [crop.face for crop in work.crops]
         patches = self._swapper(images, faces, work.masks, self._identity, self._options.skin_tone)
-        if len(patches) != len(images):
-            name = self._swapper.card.name
-            raise ModelError(
-                f"{name}: {len(patches)} patches for {len(images)} crops; report this with the model's name"
-            )
+        check_patches(self._swapper.card.name, patches, images)
         return replace(work, patches=patches)
 
     def _paste(self, work: _Work) -> Frame:
