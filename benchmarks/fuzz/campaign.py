@@ -129,12 +129,12 @@ def run_cases(
     tally, lock, todo = Tally(), threading.Lock(), queue.SimpleQueue[str]()
     for name in names:
         todo.put(name)
-    ends = time.monotonic() + seconds if seconds else float("inf")
+    ends, stopped = time.monotonic() + seconds if seconds else float("inf"), threading.Event()
 
     def work(number: int) -> None:
         worker, first, last = Worker(folder / f"worker-{number}", seeds, limit), 0.0, 0.0
         try:
-            while time.monotonic() < ends:
+            while time.monotonic() < ends and not stopped.is_set():
                 try:
                     name = todo.get_nowait()
                 except queue.Empty:
@@ -155,8 +155,13 @@ def run_cases(
     threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(jobs)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    try:
+        for thread in threads:
+            thread.join()
+    except KeyboardInterrupt:  # What is known so far is told.
+        stopped.set()
+        for thread in threads:
+            thread.join()
     return tally
 
 

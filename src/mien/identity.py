@@ -32,7 +32,8 @@ MARGIN = 1.6
 FORMAT = 1
 _NAMES = tuple(field.name for field in fields(IdentityData))
 _DAMAGE = (
-    ValueError, LookupError, EOFError, TypeError, AttributeError, RuntimeError, zipfile.BadZipFile, zlib.error, TokenError,
+    ValueError, LookupError, EOFError, TypeError, AttributeError, RuntimeError, zipfile.BadZipFile, zlib.error,
+    TokenError,
 )  # fmt: skip
 """What NumPy and zipfile raise on files that are damaged or none of theirs."""
 
