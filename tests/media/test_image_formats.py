@@ -179,7 +179,7 @@ def test_an_orientation_in_xmp_alone_is_applied_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
-def test_png_keeps_colour_chunks_and_text_once(tmp_path: Path, dtype: type) -> None:
+def test_png_keeps_colour_chunks_and_text_once(tmp_path: Path, dtype: type, capfd: pytest.CaptureFixture[str]) -> None:
     gamma, chroma = struct.pack(">I", 55555), struct.pack(">8I", 31270, 32900, 64000, 33000, 30000, 60000, 15000, 6000)
     text = (b"tEXt", b"Title\0A photo"), (b"zTXt", b"Note\0\0x\x9c\x03\x00\x00\x00\x00\x01")
     international = (b"iTXt", "Author\0\0\0\0\0Åsa ☃".encode())
@@ -194,6 +194,7 @@ def test_png_keeps_colour_chunks_and_text_once(tmp_path: Path, dtype: type) -> N
     for kind, body in others:
         assert png_chunk(kind, body) not in data
     assert probe(tmp_path / "out.png").depth == np.dtype(dtype).itemsize * 8
+    assert capfd.readouterr() == ("", "")
 
 
 def test_exif_too_long_for_a_jpeg_is_told(tmp_path: Path) -> None:

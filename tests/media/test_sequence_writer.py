@@ -258,6 +258,12 @@ def test_a_gif_becomes_a_video(tmp_path: Path) -> None:
     assert (probe(out).kind, probe(out).frames) == ("video", 5)
 
 
+def test_hdr_videos_only_go_to_videos(tmp_path: Path) -> None:
+    clip = make_clip(tmp_path / "clip.mkv", pts=range(2), color=(9, 1, 9, 16))
+    with open_reader(clip) as reader, pytest.raises(OptionsError, match=r"clip\.mkv is HDR, .*; use \.mp4 or \.mkv"):
+        open_writer(tmp_path / "out.gif", reader, SwapOptions())
+
+
 def test_a_video_has_no_pages_and_no_one_picture(tmp_path: Path) -> None:
     reader = open_reader(make_clip(tmp_path / "clip.mp4", pts=range(3)))
     for suffix in (".tif", ".jpg", ".bmp"):

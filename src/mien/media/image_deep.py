@@ -14,7 +14,7 @@ from PIL import Image
 
 from mien.errors import MediaError
 from mien.media.image_open import mapped
-from mien.media.image_png import grey_key_16
+from mien.media.image_png import grey_key_16, samples_alone
 
 Deep = npt.NDArray[np.uint16]
 
@@ -76,7 +76,7 @@ def _colors(array: npt.NDArray[Any]) -> Deep:
 
 def png_pixels(content: bytes | memoryview, path: Path) -> Deep:
     """(H, W[, C]) uint16 of a PNG of 16 bits, as stored."""
-    array = _decoded(content, path)
+    array = _decoded(samples_alone(content), path)  # Of other chunks, libpng prints what it does not like.
     if content[25] == 4:
         return np.ascontiguousarray(array[..., [0, 3]])
     key = grey_key_16(content) if array.ndim == 2 else None

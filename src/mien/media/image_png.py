@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _COLOR = (b"gAMA", b"cHRM", b"sRGB", b"cICP", b"mDCV", b"cLLI")
+_SAMPLES = (b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND")
 _TEXT = (b"tEXt", b"zTXt", b"iTXt")
 # Text that only repeats what is written as EXIF or XMP, with the old orientation in it.
 _REPEATED = (b"Raw profile type exif\0", b"Raw profile type APP1\0", b"Raw profile type xmp\0", b"XML:com.adobe.xmp\0")
@@ -51,6 +52,17 @@ def kept_chunks(data: bytes | memoryview) -> tuple[tuple[bytes, bytes], ...]:
     return tuple((kind, body) for kind, body in found if not body.startswith(_REPEATED))
 
 
+def samples_alone(data: bytes | memoryview) -> bytes:
+    """A whole PNG with nothing but what its samples need; check sums are kept as they are."""
+    view, parts, at = memoryview(data), [SIGNATURE], len(SIGNATURE)
+    for kind, body in chunks(view):
+        size = len(body) + 12
+        if kind in _SAMPLES:
+            parts.append(bytes(view[at : at + size]))
+        at += size
+    return b"".join(parts)
+
+
 def metadata_chunks(
     kept: Iterable[tuple[bytes, bytes]],
     *,
@@ -80,7 +92,7 @@ def with_metadata(png: bytes, metadata: Iterable[bytes]) -> bytes:
         if kind in (b"PLTE", b"tRNS", b"IDAT", b"IEND") and not placed:
             parts.extend(metadata)
             placed = True
-        if kind in (b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND"):
+        if kind in _SAMPLES:
             parts.append(chunk(kind, bytes(data)))
     return b"".join(parts)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ import numpy as np
 
 from mien.errors import MienError, OptionsError, OutputError
 from mien.media.atomic import atomic_output, check_output
-from mien.media.frame import Frame, ImageFrame, VideoFrame
+from mien.media.frame import Frame, ImageFrame
 from mien.media.image_encode import add_tiff_page, losses, png_8, png_16, png_metadata, rgba, to_8_bit, webp
 from mien.media.image_tiff import TiffWriter
 from mien.media.sequence import SequenceReader
@@ -61,6 +61,8 @@ class SequenceWriter:
         if kind is None:
             names = ", ".join(SEQUENCE_EXTENSIONS)
             raise OptionsError(f"{path}: holds one picture, and {reader.path} is an animation; use {names}")
+        if isinstance(reader, VideoReader) and reader.info.color.transfer in _HDR:
+            raise OptionsError(f"{path}: {reader.path} is HDR, which only videos hold; use .mp4 or .mkv")
         check_output(path)
         self.path, self._kind, self._reader, self._options = path, kind, reader, options
         self.notes: list[str] = []
@@ -108,12 +110,10 @@ class SequenceWriter:
             raise OutputError(f"{self.path}: no frame was given to write")
         photo = self._waiting[0]
         self._add(photo, photo.meta.duration if photo.meta.duration is not None else self._duration)
-        try:
-            assert self._muxer is not None and self._file is not None
+        assert self._muxer is not None and self._file is not None
+        with self._errors():
             notes = self._muxer.finish()
             self._file.close()
-        except BaseException as error:
-            raise self._failed(error) from error
         self._done = True
         self._output.__exit__(None, None, None)
         self.notes += [*self._left_out(), *self._losses, *notes]
@@ -122,7 +122,8 @@ class SequenceWriter:
         """Stop and leave nothing behind."""
         opened, self._done, self._waiting = self._file is not None and not self._done, True, None
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):  # What is left in its buffer may find no room either.
+                self._file.close()
         if opened:
             with suppress(_Aborted):
                 self._output.__exit__(_Aborted, _Aborted(), None)
@@ -132,7 +133,7 @@ class SequenceWriter:
             duration = self._duration
         start = self._clock
         self._clock, self._duration = start + duration, duration
-        try:
+        with self._errors():
             if self._muxer is None:
                 place = self._output.__enter__()
                 self._file = place.open("w+b")
@@ -140,16 +141,23 @@ class SequenceWriter:
             for note in losses(photo, self._kind):
                 self._losses[note] = None
             self._muxer.add(photo, start, self._clock)
-        except BaseException as error:
-            raise self._failed(error) from error
 
-    def _failed(self, error: BaseException) -> BaseException:
-        """Leave nothing, and say why."""
-        self.abort()
-        if isinstance(error, MienError) or not isinstance(error, (OSError, ValueError, KeyError, cv2.error)):
-            return error
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        return OutputError(f"{self.path}: cannot be written ({reason}); check the disk's space, or use another format")
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Leave nothing on any error, and say what failed to be written."""
+        try:
+            yield
+        except MienError:
+            self.abort()
+            raise
+        except (OSError, ValueError, KeyError, cv2.error) as error:
+            self.abort()
+            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            what = f"{self.path}: cannot be written ({why})"
+            raise OutputError(f"{what}; check the disk's space, or use another format") from error
+        except BaseException:
+            self.abort()
+            raise
 
     def _open(self, file: BinaryIO, photo: ImageFrame) -> _Muxer:
         plays = self._reader.plays if isinstance(self._reader, SequenceReader) else 0
@@ -161,9 +169,7 @@ class SequenceWriter:
         return _Apng(file, photo, plays) if self._kind == "PNG" else _Tiff(file)
 
     def _photo(self, frame: Frame) -> ImageFrame:
-        """A video's frame as a photo, in the colours that it is shown in."""
-        if isinstance(frame, VideoFrame) and int(frame.picture.color_trc) in _HDR:
-            raise OptionsError(f"{self.path}: {self._reader.path} is HDR, which only videos hold; use .mp4 or .mkv")
+        """A video's frame as a photo."""
         rgb = frame.read(frame.box)
         photo = ImageFrame(rgb if rgb.dtype == np.uint8 else np.rint(rgb * 255).astype(np.uint8), frame.index)
         photo.time = frame.time
@@ -192,7 +198,7 @@ def _frame_time(reader: SequenceReader | VideoReader) -> Fraction:
     """Seconds of a frame that nothing else says the length of."""
     if isinstance(reader, SequenceReader):
         return _PAGE_SECONDS
-    return 1 / reader.info.fps if reader.info.fps else Fraction(1, 25)
+    return 1 / reader.rate if reader.rate else Fraction(1, 25)
 
 
 class _Gif:
