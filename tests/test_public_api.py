@@ -9,7 +9,7 @@ import sys
 import mien
 
 NAMES = [
-    "Analysis", "AnalyzeOptions", "DeviceError", "Face", "FaceReport", "GeometryError", "Identity", "InputError",
+    "Analysis", "AnalyzeOptions", "DeviceError", "DownloadError", "Face", "FaceReport", "GeometryError", "Identity", "InputError",
     "MediaError", "MienError", "ModelError", "NoFaceError", "OptionsError", "OutputError", "Pipeline",
     "PipelineError", "Progress", "RefusedError", "Report", "SwapOptions", "Track", "Zoo", "analyze",
     "cosine_similarity", "swap",

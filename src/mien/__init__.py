@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from mien.errors import (
     DeviceError,
+    DownloadError,
     GeometryError,
     InputError,
     MediaError,
@@ -40,6 +41,7 @@ __all__ = [
     "Analysis",
     "AnalyzeOptions",
     "DeviceError",
+    "DownloadError",
     "Face",
     "FaceReport",
     "GeometryError",
