@@ -127,6 +127,11 @@ class ImageReader:
         """One."""
         return 1
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Nothing: what reading the photo lost stands in its frame's `meta.notes`, and the writer tells it."""
+        return ()
+
     def __enter__(self) -> ImageReader:
         return self
 

@@ -176,8 +176,7 @@ class SequenceWriter:
         return photo
 
     def _left_out(self) -> list[str]:
-        info = self._reader.info
-        notes = list(self._reader.notes) if isinstance(self._reader, SequenceReader) else []
+        info, notes = self._reader.info, list[str]()
         if self._kind == "TIFF" and self._timed:
             notes.append("TIFF holds no times: only the order of the frames was kept")
         elif not self._timed and self._kind != "TIFF":
