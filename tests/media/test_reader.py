@@ -258,3 +258,15 @@ def test_a_clip_with_sound_only_in_name_is_no_clip(tmp_path: Path) -> None:
         out.start_encoding()
     with pytest.raises(MediaError, match=r"in\.mkv: .*; "):
         probe(path)
+
+
+def test_a_change_of_pixel_format_is_brought_to_the_first(tmp_path: Path) -> None:
+    first = count_clip(tmp_path / "a.h264", range(5), options={"bf": "0", "crf": "12"})
+    other = count_clip(tmp_path / "b.h264", range(6), options={"bf": "0", "crf": "12"}, pixel_format="yuv444p")
+    path = tmp_path / "in.h264"
+    path.write_bytes(first.read_bytes() + other.read_bytes())
+    clip = reader(path)
+    frames = list(clip)
+    assert numbers(frames) == [*range(5), *range(6)]
+    assert {f.picture.format.name for f in frames if isinstance(f, VideoFrame)} == {"yuv420p"}
+    assert clip.notes[-1] == "6 frames of another size or pixel format were fitted to the first"

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 
 import cv2
 import numpy as np
+import numpy.typing as npt
 
+from mien.media.planes import bands
 from mien.types import FloatArray
 
 PQ, HLG = 16, 18
@@ -22,20 +25,20 @@ WHITE = 203.0
 """Nits of an ordinary picture's white within an HDR one."""
 KNEE = 0.7
 """Light, in units of white, from which the shoulder bends."""
-_BT2020 = 9
+_BT2020, _UNTAGGED = 9, 2
 _PEAK = MappingProxyType({PQ: 10_000 / WHITE, HLG: 1_000 / WHITE})
 """Light of the highest code; HLG as on the display of 1,000 nits that BT.2100 refers to."""
 _GAMMA = 2.4
 _SYSTEM_GAMMA = 1.2
 _TINY = 1e-9
 _SHARPNESS = np.float32(32)  # per unit of change, as in `planes`
-_M1, _M2, _C1, _C2, _C3 = 2610 / 16384, 2523 / 32, 3424 / 4096, 2413 / 128, 2392 / 128
-_A, _B, _C = 0.17883277, 0.28466892, 0.55991073
+_TOP = 65_535
 _LUMA = np.array([[0.2627, 0.6780, 0.0593]], np.float32)
 _TO_BT709 = np.array(
     [[1.660491, -0.587641, -0.072850], [-0.124550, 1.132900, -0.008349], [-0.018151, -0.100579, 1.118730]]
 )
 _TO_BT2020 = np.linalg.inv(_TO_BT709)
+_Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +53,27 @@ class ToneMap:
     @classmethod
     def of(cls, transfer: int, primaries: int) -> ToneMap | None:
         """The map for H.273 codes; None for anything but PQ and HLG."""
-        return cls(transfer, primaries in (_BT2020, 2)) if transfer in _PEAK else None
+        return cls(transfer, primaries in (_BT2020, _UNTAGGED)) if transfer in _PEAK else None
 
     def to_sdr(self, signal: FloatArray) -> FloatArray:
         """Ordinary RGB of a PQ or HLG signal."""
-        light = _pq_light(signal) if self.transfer == PQ else _hlg_light(signal)
+        tables = _tables(self.transfer)
+        light = _look_up(tables.light, signal)
+        if self.transfer == HLG:
+            light *= _gain(light, _SYSTEM_GAMMA - 1)
         if self.wide:
             light = np.asarray(cv2.transform(light, _TO_BT709), np.float32)
-        light = np.clip(light, 0, _PEAK[self.transfer])
-        return np.minimum(_power(self._shoulder(light), 1 / _GAMMA), 1)
+        return _look_up(tables.shown, _root(light))
 
     def from_sdr(self, rgb: FloatArray) -> FloatArray:
         """The signal that `to_sdr` takes to ordinary RGB."""
-        light = self._unbent(_power(np.clip(rgb, 0, 1).astype(np.float32), _GAMMA))
+        tables = _tables(self.transfer)
+        light = _look_up(tables.meant, rgb)
         if self.wide:
-            light = np.asarray(np.maximum(cv2.transform(light, _TO_BT2020), 0), np.float32)
-        signal = _pq_signal(light) if self.transfer == PQ else _hlg_signal(light)
-        return np.clip(signal, 0, 1)
+            light = np.asarray(cv2.transform(light, _TO_BT2020), np.float32)
+        if self.transfer == HLG:
+            light *= _gain(light, 1 / _SYSTEM_GAMMA - 1)
+        return _look_up(tables.signal, _root(light))
 
     def edited(self, signal: FloatArray, rgb: FloatArray) -> FloatArray:
         """The signal after its ordinary RGB was changed to `rgb`; exactly itself where that did not change.
@@ -75,76 +82,102 @@ class ToneMap:
         something else is shown.
         """
         made = signal.copy()
-        old = self.to_sdr(signal)
-        where = np.nonzero((rgb != old).any(axis=2))
-        if len(where[0]):
-            before, after, kept = old[where][None], rgb[where][None], signal[where][None]
-            share = np.minimum(np.abs(after - before).max(axis=2, keepdims=True) * _SHARPNESS, 1)
-            made[where] = (self.from_sdr(after) + (kept - self.from_sdr(before)) * (1 - share))[0]
+        for rows in bands(signal.shape[1], signal.shape[0]):
+            kept, after = signal[rows], rgb[rows]
+            before = self.to_sdr(kept)
+            change = np.abs(after - before)
+            change = np.maximum(np.maximum(change[..., 0], change[..., 1]), change[..., 2])
+            if change.any():
+                lost = kept - self.from_sdr(before)
+                lost *= (1 - np.minimum(change * _SHARPNESS, 1))[..., None]
+                lost += self.from_sdr(after)
+                np.copyto(made[rows], lost, where=(change != 0)[..., None])
         return made
 
-    @property
-    def _bend(self) -> tuple[float, float]:
-        """Steepness of the shoulder's logarithm, and what that is at the peak: 1 there, without a kink at the knee."""
-        reach, steep = _PEAK[self.transfer] - KNEE, 20.0
-        for _ in range(40):
-            steep = math.log1p(steep * reach) / (1 - KNEE)
-        return steep, math.log1p(steep * reach)
 
-    def _shoulder(self, light: FloatArray) -> FloatArray:
-        steep, top = self._bend
-        high = light > KNEE
-        if high.any():
-            light[high] = KNEE + (1 - KNEE) / top * np.log1p(np.float32(steep) * (light[high] - np.float32(KNEE)))
-        return light
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tables:
+    """Functions of one component at 65,536 places; light is 0–1, of the peak."""
 
-    def _unbent(self, level: FloatArray) -> FloatArray:
-        steep, top = self._bend
-        high = level > KNEE
-        if high.any():
-            bent = np.expm1((level[high] - np.float32(KNEE)) * np.float32(top / (1 - KNEE)))
-            level[high] = np.float32(KNEE) + bent / np.float32(steep)
-        return level
+    light: FloatArray
+    """By the signal; of HLG, the scene's."""
+    shown: FloatArray
+    """Ordinary RGB, by the fourth root of light."""
+    meant: FloatArray
+    """Light, by ordinary RGB."""
+    signal: FloatArray
+    """By the fourth root of light, which spreads the dark much as eyes do; of HLG, the scene's."""
 
 
-def _pq_light(signal: FloatArray) -> FloatArray:
-    root = _power(np.clip(signal, 0, 1), 1 / _M2)
-    return _power(np.maximum(root - np.float32(_C1), 0) / (np.float32(_C2) - np.float32(_C3) * root), 1 / _M1) * (
-        np.float32(_PEAK[PQ])
+@cache
+def _tables(transfer: int) -> _Tables:
+    places = np.linspace(0, 1, _TOP + 1)
+    decode, encode = (_pq_light, _pq_signal) if transfer == PQ else (_hlg_light, _hlg_signal)
+    peak = _PEAK[transfer]
+    made = (
+        decode(places),
+        _bent(places**4 * peak, peak) ** (1 / _GAMMA),
+        _unbent(places**_GAMMA, peak) / peak,
+        encode(places**4),
     )
+    tables = [np.ascontiguousarray(table, np.float32) for table in made]
+    for table in tables:
+        table.setflags(write=False)
+    return _Tables(*tables)
 
 
-def _pq_signal(light: FloatArray) -> FloatArray:
-    root = _power(light * np.float32(1 / _PEAK[PQ]), _M1)
-    return _power((np.float32(_C1) + np.float32(_C2) * root) / (1 + np.float32(_C3) * root), _M2)
+def _look_up(table: FloatArray, array: FloatArray) -> FloatArray:
+    places = np.clip(array, 0, 1)
+    places *= np.float32(_TOP)
+    places += np.float32(0.5)
+    return np.asarray(table[places.astype(np.uint16)], np.float32)
 
 
-def _hlg_light(signal: FloatArray) -> FloatArray:
-    high = (_exp((signal - np.float32(_C)) * np.float32(1 / _A)) + np.float32(_B)) * np.float32(1 / 12)
-    scene = np.where(signal <= 0.5, np.square(np.maximum(signal, 0)) * np.float32(1 / 3), high).astype(np.float32)
-    return scene * _gain(scene, _SYSTEM_GAMMA - 1) * np.float32(_PEAK[HLG])
-
-
-def _hlg_signal(light: FloatArray) -> FloatArray:
-    display = light * np.float32(1 / _PEAK[HLG])
-    scene = display * _gain(display, 1 / _SYSTEM_GAMMA - 1)
-    high = np.float32(_A) * _log(np.maximum(12 * scene - np.float32(_B), np.float32(_TINY))) + np.float32(_C)
-    return np.where(scene <= 1 / 12, np.sqrt(3 * scene), high).astype(np.float32)
+def _root(light: FloatArray) -> FloatArray:
+    return np.sqrt(np.sqrt(np.maximum(light, 0)))
 
 
 def _gain(light: FloatArray, exponent: float) -> FloatArray:
     """(h, w, 1) power of the luminance."""
     luma = np.maximum(cv2.transform(light, _LUMA), np.float32(_TINY)).astype(np.float32)
-    return _power(luma, exponent).reshape(*light.shape[:2], 1)
+    return np.asarray(cv2.pow(luma, exponent), np.float32).reshape(*light.shape[:2], 1)
 
 
-def _power(array: FloatArray, exponent: float) -> FloatArray:
-    return np.asarray(cv2.pow(array, exponent), np.float32)
+def _bend(peak: float) -> tuple[float, float]:
+    """Steepness of the shoulder's logarithm, and what that is at the peak: 1 there, without a kink at the knee."""
+    steep = 20.0
+    for _ in range(60):
+        steep = math.log1p(steep * (peak - KNEE)) / (1 - KNEE)
+    return steep, math.log1p(steep * (peak - KNEE))
 
 
-def _log(array: FloatArray) -> FloatArray:
-    return np.asarray(cv2.log(array), np.float32)
+def _bent(light: _Floats, peak: float) -> _Floats:
+    steep, top = _bend(peak)
+    return np.where(light > KNEE, KNEE + (1 - KNEE) / top * np.log1p(steep * np.maximum(light - KNEE, 0)), light)
 
 
-def _exp(array: FloatArray) -> FloatArray:
-    return np.asarray(cv2.exp(array), np.float32)
+def _unbent(level: _Floats, peak: float) -> _Floats:
+    steep, top = _bend(peak)
+    return np.where(level > KNEE, KNEE + np.expm1(np.maximum(level - KNEE, 0) * top / (1 - KNEE)) / steep, level)
+
+
+_M1, _M2, _C1, _C2, _C3 = 2610 / 16384, 2523 / 32, 3424 / 4096, 2413 / 128, 2392 / 128
+_A, _B, _C = 0.17883277, 0.28466892, 0.55991073
+
+
+def _pq_light(signal: _Floats) -> _Floats:
+    root = signal ** (1 / _M2)
+    return np.asarray((np.maximum(root - _C1, 0) / (_C2 - _C3 * root)) ** (1 / _M1))
+
+
+def _pq_signal(light: _Floats) -> _Floats:
+    root = light**_M1
+    return np.asarray(((_C1 + _C2 * root) / (1 + _C3 * root)) ** _M2)
+
+
+def _hlg_light(signal: _Floats) -> _Floats:
+    return np.where(signal <= 0.5, signal**2 / 3, (np.exp((signal - _C) / _A) + _B) / 12)
+
+
+def _hlg_signal(scene: _Floats) -> _Floats:
+    return np.where(scene <= 1 / 12, np.sqrt(3 * scene), _A * np.log(np.maximum(12 * scene - _B, _TINY)) + _C)
