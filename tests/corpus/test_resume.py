@@ -120,11 +120,22 @@ def test_kill_9_at_any_point_and_resume(
     resume(bench, target, whole[name[-3:]], name)
 
 
-@pytest.mark.parametrize(("phase", "done"), [("analyze", FRAMES), ("render", 10), ("render", 29)])
+@pytest.mark.parametrize(("phase", "done"), [("render", 1), ("render", 10), ("render", 29)])
 def test_ctrl_c_and_resume(
     bench: Bench, target: Path, whole: dict[str, Path], stop_at: Stopper, phase: str, done: int
 ) -> None:
     interrupted(bench, stop_at, target, phase, done)
+    resume(bench, target, whole["mp4"])
+
+
+def test_ctrl_c_before_anything_is_done_leaves_nothing(
+    bench: Bench, target: Path, whole: dict[str, Path], stop_at: Stopper
+) -> None:
+    stop_at("analyze", 5)
+    ended = bench.command(*line(target, bench.folder / "out.mp4"))
+    stop_at("", 0)
+    assert (ended.code, ended.err) == (130, "mien: interrupted; no output was written\n")
+    assert tree(bench.folder) == []
     resume(bench, target, whole["mp4"])
 
 
