@@ -119,8 +119,9 @@ def picture(plan: Film, number: int) -> av.VideoFrame:
 
 
 def sing(track: av.AudioStream, seconds: float, pitch: float, start: Fraction = Fraction(0)) -> list[Any]:
-    """The packets of a tone."""
-    samples = 0.3 * np.sin(np.arange(round(48000 * seconds)) * (2 * np.pi * pitch / 48000))
+    """The packets of a rising tone, so that no two are alike."""
+    time = np.arange(round(48000 * seconds)) / 48000
+    samples = 0.3 * np.sin(2 * np.pi * (pitch * time + 37 * time**2))
     frame = av.AudioFrame.from_ndarray(samples.astype(np.float32)[None], "fltp", "mono")
     frame.sample_rate, frame.pts, frame.time_base = 48000, round(start * 48000), Fraction(1, 48000)
     context = track.codec_context
