@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import operator
 import os
@@ -20,7 +21,10 @@ from mien.spool import FRAME, Table, face_type, pack_faces, pack_track, track_ty
 from mien.tracking import GAP, REACH, Track, TrackTally, between, smoothed
 from mien.types import Face, FloatArray
 
-MAGIC = b"mien-analysis-1\n"
+MAGIC = b"mien-analysis-2\n"
+_CHUNK = 1 << 20
+_DIGEST = 32
+"""Bytes of the digest that a saved file ends with."""
 Tables: TypeAlias = tuple[Table, Table, Table]
 """Frames, faces and tracks."""
 
@@ -109,12 +113,13 @@ class Analysis(Sequence[tuple[Face, ...]]):
             "width": self.width,
             "height": self.height,
         }
-        with atomic_output(Path(path).absolute()) as partial, partial.open("xb") as out:
+        with atomic_output(Path(path).absolute()) as partial, partial.open("x+b") as out:
             text = json.dumps(header).encode()
             out.write(MAGIC + struct.pack("<I", len(text)) + text)
             self._frames.copy_to(out)
             self._faces.copy_to(out)
             self._tracks.copy_to(out)
+            out.write(_digest(out, out.tell()))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Analysis:
@@ -143,8 +148,10 @@ class Analysis(Sequence[tuple[Face, ...]]):
         frames = Table(file, FRAME, start, header["frames"])
         faces = Table(file, face_type(header["embedding"]), frames.end, header["faces"], frames)
         tracks = Table(file, track_type(header["embedding"]), faces.end, header["tracks"], frames)
-        if os.fstat(file.fileno()).st_size != tracks.end:
+        if file.seek(0, os.SEEK_END) != tracks.end + _DIGEST:
             raise ValueError("length")
+        if _digest(file, tracks.end) != file.read(_DIGEST):
+            raise ValueError("digest")
         return cls((frames, faces, tracks), (header["width"], header["height"]))
 
     def to_dict(self, *, faces: bool = True) -> dict[str, Any]:
@@ -243,6 +250,16 @@ class AnalysisWriter:
 
     def __exit__(self, *_: object) -> None:
         self._close()
+
+
+def _digest(file: IO[bytes], size: int) -> bytes:
+    """SHA-256 of the first `size` bytes; the file is then behind them."""
+    total, left = hashlib.sha256(), size
+    file.seek(0)
+    while left and (part := file.read(min(left, _CHUNK))):
+        total.update(part)
+        left -= len(part)
+    return total.digest()
 
 
 def _near(window: Mapping[int, Face]) -> dict[int, Face]:

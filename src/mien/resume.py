@@ -23,7 +23,6 @@ from mien.zoo.registry import ModelCard, Task, Zoo
 _FREE = frozenset(
     ("resume", "queue_size", "min_similarity", "model_timeout", "max_pixels", "max_duration", "max_fps", "max_streams")
 )
-_ANALYSIS = "analysis-*"
 
 
 def fingerprint(target: Path, identity: IdentityData, options: SwapOptions, zoo: Zoo) -> dict[str, Any]:
@@ -41,21 +40,15 @@ def fingerprint(target: Path, identity: IdentityData, options: SwapOptions, zoo:
 
 def kept_analysis(folder: Path, make: Callable[[], Analysis]) -> Analysis:
     """The analysis that an interrupted run left in its folder, or a new one, which is then kept there."""
-    for path in folder.glob(_ANALYSIS):
-        if path.is_file() and path.name == _name(path):
-            try:
-                return Analysis.load(path)
-            except MediaError:
-                pass  # Not whole: it is made again.
-        path.unlink()
-    fresh = folder / "analysis"
+    path = folder / "analysis"
+    if path.exists():
+        try:
+            return Analysis.load(path)
+        except MediaError:
+            pass  # Not whole: it is made again.
     with make() as made:
-        made.save(fresh)
-    return Analysis.load(fresh.rename(folder / _name(fresh)))
-
-
-def _name(path: Path) -> str:
-    return _ANALYSIS.replace("*", file_sha256(path)[:32])
+        made.save(path)
+    return Analysis.load(path)
 
 
 def _weights(options: SwapOptions, zoo: Zoo) -> Iterator[tuple[str, str]]:

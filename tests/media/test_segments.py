@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 
 from mien.errors import OptionsError
 from mien.media import VideoWriter, open_reader, open_writer
-from mien.media.encoders import EncoderPlan
+from mien.media.encoders import EncoderPlan, plan_encoder
 from mien.media.normalize import Converter
 from mien.media.segments import EncoderSetup, SegmentWriter, file_sha256, lag, packets
 from mien.options import SwapOptions
 from tests.media.clips import make_clip, picture, times
 
-PLAN = EncoderPlan("libx264", "yuv420p", {"crf": "20", "preset": "veryfast", "bf": "2"})
+PLAN = plan_encoder("matroska", SwapOptions(crf=20, preset="veryfast"), "yuv420p", 96, 64)
 
 
 def setup(plan: EncoderPlan = PLAN, **changes: Any) -> EncoderSetup:
@@ -35,6 +35,7 @@ def setup(plan: EncoderPlan = PLAN, **changes: Any) -> EncoderSetup:
         "field_order": None,
         "display_matrix": None,
         "threads": 1,
+        "step": 1,
     }
     return EncoderSetup.of(picture(96, 64, 0, plan.pixel_format), plan, **{**told, **changes})
 
@@ -87,6 +88,12 @@ def test_times_that_go_back_are_moved_on(tmp_path: Path) -> None:
     writer, behind = encode(tmp_path / "s", setup(), [10, 20, 20, 15, 40], after=12)
     assert (writer.moved, writer.last_pts) == (3, 40)
     assert sorted(p.pts or 0 for p in packets(tmp_path / "s", Fraction(1, 600), behind)) == [13, 20, 21, 22, 40]
+
+
+def test_frames_that_the_container_could_not_tell_apart_are_moved_on(tmp_path: Path) -> None:
+    writer, behind = encode(tmp_path / "s", setup(step=90), [0, 1, 100, 400, 450])
+    assert (writer.moved, writer.last_pts) == (3, 490)
+    assert sorted(p.pts or 0 for p in packets(tmp_path / "s", Fraction(1, 600), behind)) == [0, 90, 180, 400, 490]
 
 
 def test_alpha_beside_the_packets_is_kept(tmp_path: Path) -> None:
@@ -154,7 +161,7 @@ from mien.options import SwapOptions
 from tests.media.clips import picture
 plan = plan_encoder("matroska", SwapOptions(encoder=sys.argv[1]), "yuv420p", 72, 88)
 told = dict(time_base=Fraction(1, 25), rate=Fraction(25), aspect=Fraction(0), field_order=None, display_matrix=None)
-setup = EncoderSetup.of(picture(72, 88, 0, plan.pixel_format), plan, threads=2, **told)
+setup = EncoderSetup.of(picture(72, 88, 0, plan.pixel_format), plan, threads=2, step=1, **told)
 writer = SegmentWriter(Path(sys.argv[2]), setup, Converter(), None)
 for i in range(12):
     frame = picture(72, 88, i)

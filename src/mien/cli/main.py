@@ -30,6 +30,7 @@ COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code."""
     tokens = shield(sys.argv[1:] if argv is None else argv)
+    os.environ.setdefault("SVT_LOG", "1")  # Else the AV1 encoder tells its settings on standard error.
     _print_any_name()
     try:
         with _interruptible():

@@ -43,6 +43,8 @@ _EXTRA = MappingProxyType(
     }
 )
 _AVX_512 = 13  # OpenCV's number; its Python module has no name for it.
+# Listed by FFmpeg, refused by the encoder.
+_UNOPENED = MappingProxyType({"libvpx-vp9": ("gbr",)})
 _EVEN_ONLY = ("libx264", "libx265")
 _AVX512 = 13
 """OpenCV's number of that processor feature."""
@@ -111,7 +113,7 @@ def _check_container(name: str, muxer: str) -> None:
 
 def _nearest(name: str, formats: list[str], source: str, width: int, height: int) -> tuple[str, str | None]:
     """The target's own pixel format, or the one that loses least, and what to tell about it."""
-    formats = [f for f in formats if not f.startswith("yuvj")]
+    formats = [f for f in formats if not f.startswith(("yuvj", *_UNOPENED.get(name, ())))]
     if name in _EVEN_ONLY:
         formats = [f for f in formats if _fits(f, width, height)]
     if not formats or source in formats:

@@ -31,7 +31,7 @@ class Segment:
     lag: int
     """Ticks by which its packets' presentation lags behind their order (see `segments.decode_times`)."""
     moved: int
-    """Frames of the whole clip, up to its end, whose time went back and was moved on."""
+    """Frames of the whole clip, up to its end, whose time was moved on."""
     setup: Mapping[str, Any]
     """The encoder's; the same for all segments."""
     state: str

@@ -198,7 +198,7 @@ def _without(tags: dict[str, str], names: tuple[str, ...]) -> dict[str, str]:
 
 
 def _codec(stream: Stream) -> str:
-    return stream.codec_context.name if stream.codec_context is not None else stream.name or "unknown"
+    return stream.codec_context.name if stream.codec_context is not None else getattr(stream, "name", "") or "unknown"
 
 
 def _first_packet(path: Path, index: int) -> bytes:

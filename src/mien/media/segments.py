@@ -53,6 +53,8 @@ class EncoderSetup:
     display_matrix: tuple[int, ...] | None
     """FFmpeg's nine integers."""
     threads: int
+    step: int
+    """Ticks between two frames at least; the container could not tell them apart below."""
 
     @classmethod
     def of(cls, picture: av.VideoFrame, plan: EncoderPlan, **told: Any) -> Self:
@@ -128,7 +130,7 @@ class SegmentWriter:
     def __init__(self, path: Path, setup: EncoderSetup, converter: Converter, after: int | None) -> None:
         self.path, self.last_pts = path, after
         self.frames = self.moved = 0
-        """Frames taken, and those whose time went back and was moved on by one tick."""
+        """Frames taken, and those whose time went back, or not on enough, and was moved on."""
         self._setup, self._converter = setup, converter
         self._encoder = setup.opened()
         self._file: IO[bytes] = path.open("wb")
@@ -140,8 +142,9 @@ class SegmentWriter:
         if picture.format.name != self._setup.pixel_format:
             picture = self._converter.to_format(picture, self._setup.pixel_format)
         picture.pict_type = 0  # Else the source's frame types are forced on the encoder.
-        if self.last_pts is not None and picture.pts is not None and picture.pts <= self.last_pts:
-            picture.pts = self.last_pts + 1
+        least = None if self.last_pts is None else self.last_pts + self._setup.step
+        if least is not None and picture.pts is not None and picture.pts < least:
+            picture.pts = least
             self.moved += 1
         self.last_pts = picture.pts
         self.frames += 1

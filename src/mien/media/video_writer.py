@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import cached_property
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,10 @@ from mien.options import SwapOptions
 # PyAV cannot tell the Matroska muxer a pixel's shape; these encoders put it into their own stream.
 _TELL_ASPECT = ("libx264", "libx265")
 _DEFAULT_RATE = Fraction(25)
+_MKV_TICK = Fraction(1, 1000)
 _JOURNAL = "journal.jsonl"
+_FIRST_TAG = 256
+"""FFmpeg's own errors are four letters as a number; the system's are small."""
 
 
 class VideoWriter:
@@ -234,7 +238,7 @@ class VideoWriter:
                 muxer.write(packets(self._segment_file(segment.number), setup.time_base, lag))
             self.notes += muxer.finish()
         if moved := journal.segments[-1].moved:
-            self.notes.append(f"{moved} frames had times that went back and were moved on by one tick")
+            self.notes.append(f"{moved} frames had times that went back or were too near, and were moved on")
         return partial
 
     def _set_up(self, frame: VideoFrame) -> EncoderSetup:
@@ -271,8 +275,12 @@ class VideoWriter:
             aspect=aspect,
             field_order=field_order if frame.picture.interlaced_frame else None,
             threads=self._options.encoder_threads,
+            step=self._step(picture.time_base or 1 / rate),
             display_matrix=frame.format.display_matrix,
         )
+
+    def _step(self, time_base: Fraction) -> int:
+        return max(1, ceil(_MKV_TICK / time_base)) if self._muxer in ("matroska", "webm") else 1
 
     @property
     def _source(self) -> tuple[Path, int]:
@@ -299,7 +307,16 @@ class VideoWriter:
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except (av.error.FFmpegError, OSError) as error:
+        except OptionsError as error:
+            self.abort()
+            raise (error if str(self.path) in str(error) else OptionsError(f"{self.path}: {error}")) from error
+        except av.error.FFmpegError as error:
+            self.abort()
+            if isinstance(error, OSError) and 0 < (error.errno or 0) < _FIRST_TAG:
+                raise write_error(self.path, error) from error
+            told = f"{self.path}: cannot be written as {self._muxer} ({error.strerror})"
+            raise OutputError(f"{told}; use another format, such as .mkv, or another encoder") from error
+        except OSError as error:
             self.abort()
             raise (error if isinstance(error, MienError) else write_error(self.path, error)) from error
         except BaseException as error:
