@@ -127,7 +127,7 @@ def test_another_format_than_the_target_s(bench: Bench, tmp_path: Path) -> None:
 
 def test_a_photo_is_no_video_and_a_video_no_photo(bench: Bench, tmp_path: Path) -> None:
     bench.fails(photo(tmp_path / "in.png"), "in.png", "out.mp4", name="out.mp4", code=2)
-    bench.fails(film(tmp_path / "in.mp4", pts=[0]), "in.mp4", "out.png", name="out.png", code=2)
+    bench.fails(film(tmp_path / "in.mp4", pts=[0]), "in.mp4", "out.jpg", name="out.jpg", code=2)
     bench.fails(tmp_path / "in.png", "out.xyz", name="out.xyz", code=2)
     bench.fails(tmp_path / "in.png", "out", name="out", code=2)
 
