@@ -235,7 +235,8 @@ def test_two_people_crossing_keep_their_tracks(bench: Bench, tmp_path: Path) -> 
         levels: dict[int, list[float]] = {}
         for number in range(25):
             for face in analysis[number]:
-                levels.setdefault(face.track, []).append(brightness(draw(number), face))
+                if number not in range(10, 16):  # there the one in front covers the other
+                    levels.setdefault(face.track, []).append(brightness(draw(number), face))
         assert all(len(analysis[number]) == 2 for number in (*range(8), *range(17, 25)))
     for track, seen in levels.items():
         assert max(seen) - min(seen) < 60, f"track {track} went from one person to the other"
