@@ -247,6 +247,19 @@ def test_two_people_crossing_keep_their_tracks(bench: Bench, tmp_path: Path) -> 
         assert np.array_equal(old.planes[0][:64], new.planes[0][:64])
 
 
+def test_a_face_that_another_person_hides_is_not_painted(bench: Bench, tmp_path: Path) -> None:
+    """For some frames only hair is seen of the one behind: it stays hair."""
+
+    def draw(number: int) -> Pixels:
+        return pair("male_036", "female_001", 10 + 14 * number, 346 - 14 * number, number)
+
+    target = film(tmp_path / "in.mp4", pts=range(25), draw=draw)
+    before, after = look(target), look(bench.swap(target))
+    for number, beside in {11: slice(276, None), 12: slice(292, None), 13: slice(None, 202)}.items():
+        old, new = before.shots[number].planes[0][:, beside], after.shots[number].planes[0][:, beside]
+        assert np.array_equal(old, new), f"frame {number}: a hidden face was painted beside the one in front"
+
+
 def test_a_cut_between_people_ends_the_track(bench: Bench, tmp_path: Path) -> None:
     def draw(number: int) -> Pixels:
         return scene(number, name="male_036") if number < 6 else scene(number, name="female_001", seed=7)
