@@ -21,6 +21,8 @@ from mien.spool import FRAME, Table, face_type, pack_faces, pack_track, track_ty
 from mien.tracking import GAP, REACH, Track, TrackTally, between, smoothed
 from mien.types import Face, FloatArray
 
+HIDDEN = 0.15
+"""Share of a missed face's box that a found one covers when it hides it."""
 MAGIC = b"mien-analysis-2\n"
 _CHUNK = 1 << 20
 _DIGEST = 32
@@ -88,7 +90,8 @@ class Analysis(Sequence[tuple[Face, ...]]):
                 tracks.setdefault(face.track, {})[other - index] = face
         found = [smoothed(_near(tracks[f.track])) if f.track >= 0 else f for f in self.raw(index)]
         missed = [_fill(window) for track, window in tracks.items() if track >= 0 and 0 not in window]
-        return tuple(self._described(face) for face in (*found, *missed) if face is not None)
+        filled = [face for face in missed if face is not None and not any(_hides(other, face) for other in found)]
+        return tuple(self._described(face) for face in (*found, *filled))
 
     def __iter__(self) -> Iterator[tuple[Face, ...]]:
         return (self[i] for i in range(len(self)))
@@ -273,6 +276,13 @@ def _fill(window: Mapping[int, Face]) -> Face | None:
     if before is None or after is None or after - before - 1 > GAP:
         return None
     return between(window[before], window[after], -before / (after - before))
+
+
+def _hides(front: Face, missed: Face) -> bool:
+    """True if a face that was found lies over one that was not: it is behind, and nothing of it may be painted."""
+    low, high = np.maximum(front.bbox[:2], missed.bbox[:2]), np.minimum(front.bbox[2:], missed.bbox[2:])
+    shared = float(np.prod(np.maximum(high - low, 0)))
+    return shared > HIDDEN * float(np.prod(missed.bbox[2:] - missed.bbox[:2]))
 
 
 def _face_dict(face: Face) -> dict[str, Any]:

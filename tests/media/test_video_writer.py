@@ -189,7 +189,7 @@ def test_options_that_do_not_fit_are_told_before_the_work(
 )
 def test_the_plan(muxer: str, options: dict[str, str], source: str, expected: tuple[str, str, dict[str, str]]) -> None:
     plan = plan_encoder(muxer, SwapOptions(**options), source, 640, 480)
-    told = {key: value for key, value in plan.options.items() if key != "x264-params"}  # These differ with the CPU.
+    told = {key: value for key, value in plan.options.items() if not key.startswith("x26")}
     assert (plan.name, plan.pixel_format, told) == expected
     kept = expected[1] == source or options.get("pixel_format")
     assert (plan.note is None) is bool(kept)

@@ -39,6 +39,7 @@ _PRESETS = MappingProxyType(
 _EXTRA = MappingProxyType(
     {
         "libvpx-vp9": {"deadline": "good", "row-mt": "1"},
+        "libx265": {"x265-params": "log-level=none"},  # Else it tells its settings on standard error.
         "ffv1": {"level": "3", "slicecrc": "1"},
     }
 )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import mmap
 import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from threading import Lock
 
+import PIL
 from PIL import Image, TiffImagePlugin, UnidentifiedImageError, features
 
 from mien.errors import MediaError, MienError
@@ -44,12 +47,27 @@ def opened(path: Path, limits: Limits | None = None) -> Iterator[tuple[Image.Ima
         image = _identify(path, head, limits)
         try:
             if image is not None:
+                if image.format == "TIFF":
+                    silence_libtiff()
                 limits.check_size(path, *image.size)
                 _refuse_hdr(path, image, head)
             yield image, head
         finally:
             if image is not None:
                 image.close()
+
+
+@cache
+def silence_libtiff() -> None:
+    """Keep the libtiff that Pillow's wheel brings along from printing what Pillow also raises.
+
+    It has no other switch than its C functions. A Pillow built against the system's libtiff is left alone.
+    """
+    for name in (Path(PIL.__file__).parents[1] / "pillow.libs").glob("libtiff*"):
+        library = ctypes.CDLL(str(name))
+        for function in (library.TIFFSetErrorHandler, library.TIFFSetWarningHandler):
+            function.argtypes, function.restype = [ctypes.c_void_p], ctypes.c_void_p
+            function(None)
 
 
 @contextmanager

@@ -37,6 +37,8 @@ _TELL_ASPECT = ("libx264", "libx265")
 _DEFAULT_RATE = Fraction(25)
 _MKV_TICK = Fraction(1, 1000)
 _JOURNAL = "journal.jsonl"
+_BOTTOM_FIRST = (3, 4)
+"""FFmpeg's codes of field orders that show the bottom field first."""
 _FIRST_TAG = 256
 """FFmpeg's own errors are four letters as a number; the system's are small."""
 
@@ -262,6 +264,9 @@ class VideoWriter:
             field_order, codec = stream.codec_context.field_order, stream.codec_context.name
             told = stream.sample_aspect_ratio is not None
         aspect = self._reader.sample_aspect if told else Fraction(0)
+        interlaced = frame.picture.interlaced_frame
+        if interlaced and plan.name == "libx264" and field_order in _BOTTOM_FIRST:  # It takes FFmpeg's for top first.
+            options["x264-params"] = ":".join([*filter(None, [options.get("x264-params")]), "bff=1"])
         siting = siting_name((layout.siting_x, layout.siting_y), codec)
         if siting and layout.shift_x and layout.shift_y:
             options["chroma_sample_location"] = siting
@@ -273,7 +278,7 @@ class VideoWriter:
             time_base=picture.time_base or 1 / rate,
             rate=rate,
             aspect=aspect,
-            field_order=field_order if frame.picture.interlaced_frame else None,
+            field_order=field_order if interlaced else None,
             threads=self._options.encoder_threads,
             step=self._step(picture.time_base or 1 / rate),
             display_matrix=frame.format.display_matrix,

@@ -86,7 +86,7 @@ def check_patches(name: str, patches: Sequence[Patch], crops: Sequence[Image]) -
     """Refuse what a swapper gave when it cannot be pasted over its crops.
 
     Raises:
-        ModelError: another number or size of patches, or values that are not finite; names the model.
+        ModelError: another number, size or type of patches, or values that are not finite; names the model.
     """
     if len(patches) != len(crops):
         raise ModelError(f"{name}: {len(patches)} patches for {len(crops)} crops; report this with the model's name")
@@ -94,5 +94,8 @@ def check_patches(name: str, patches: Sequence[Patch], crops: Sequence[Image]) -
         if patch.rgb.shape != crop.shape or patch.mask.shape != crop.shape[:2]:
             found, wanted = ("×".join(map(str, shape)) for shape in (patch.rgb.shape, crop.shape))
             raise ModelError(f"{name}: a patch of {found} for a crop of {wanted}; report this with the model's name")
+        if patch.rgb.dtype != np.float32 or patch.mask.dtype != np.float32:
+            found = f"{patch.rgb.dtype} and {patch.mask.dtype}"
+            raise ModelError(f"{name}: a patch of {found}, not float32; report this with the model's name")
         if not (np.isfinite(patch.rgb).all() and np.isfinite(patch.mask).all()):
             raise ModelError(f"{name}: the model gave values that are not finite; verify the file and the device")
