@@ -19,6 +19,10 @@ _TEXT = (b"tEXt", b"zTXt", b"iTXt")
 # Text that only repeats what is written as EXIF or XMP, with the old orientation in it.
 _REPEATED = (b"Raw profile type exif\0", b"Raw profile type APP1\0", b"Raw profile type xmp\0", b"XML:com.adobe.xmp\0")
 _INCH = 0.0254
+_PART = 1 << 20
+"""Bytes that are unpacked at a time."""
+_ADAM7 = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
+"""First column and row, and steps, of each pass of an interlaced PNG."""
 
 
 def chunk(kind: bytes, data: bytes) -> bytes:
@@ -53,14 +57,50 @@ def kept_chunks(data: bytes | memoryview) -> tuple[tuple[bytes, bytes], ...]:
 
 
 def samples_alone(data: bytes | memoryview) -> bytes:
-    """A whole PNG with nothing but what its samples need; check sums are kept as they are."""
-    view, parts, at = memoryview(data), [SIGNATURE], len(SIGNATURE)
+    """A whole PNG with nothing but what its samples need.
+
+    Raises:
+        ValueError: these are damaged: check sums do not fit, or they are too few.
+    """
+    view, parts, bodies, at = memoryview(data), [SIGNATURE], list[memoryview](), len(SIGNATURE)
     for kind, body in chunks(view):
         size = len(body) + 12
         if kind in _SAMPLES:
+            if int.from_bytes(view[at + size - 4 : at + size]) != zlib.crc32(body, zlib.crc32(kind)):
+                raise ValueError(f"the check sum of {kind.decode()} is wrong")
             parts.append(bytes(view[at : at + size]))
+        if kind == b"IDAT":
+            bodies.append(body)
         at += size
+    _check_samples(bodies, _size_of_samples(view))
     return b"".join(parts)
+
+
+def _check_samples(bodies: Iterable[memoryview], wanted: int) -> None:
+    """libpng only warns of some damage, and prints it; zlib tells."""
+    inflater, found = zlib.decompressobj(), 0
+    for body in bodies:
+        rest: bytes | memoryview = body
+        while rest and not inflater.eof and found <= wanted:
+            try:
+                found += len(inflater.decompress(rest, _PART))
+            except zlib.error as error:
+                raise ValueError(f"its samples are damaged: {error}") from error
+            rest = inflater.unconsumed_tail
+    if not inflater.eof or found != wanted:
+        raise ValueError("its samples are not as many as its size says")
+
+
+def _size_of_samples(data: memoryview) -> int:
+    """Bytes of a PNG's samples before compression: each row has one for its filter."""
+    width, height, depth, color, _, _, interlaced = struct.unpack_from(">IIBBBBB", data, len(SIGNATURE) + 8)
+    bits = depth * {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}.get(color, 1)
+    total = 0
+    for x, y, step_x, step_y in _ADAM7 if interlaced else ((0, 0, 1, 1),):
+        columns, rows = -(-(width - x) // step_x), -(-(height - y) // step_y)
+        if columns > 0 and rows > 0:
+            total += rows * (1 + (columns * bits + 7) // 8)
+    return total
 
 
 def metadata_chunks(
