@@ -110,6 +110,14 @@ def test_a_short_gap_of_a_track_is_filled(missing: int, filled: bool) -> None:
                 np.testing.assert_allclose(analysis[index][0].mesh, face(40 + 12 * index, 100).mesh, atol=1e-3)
 
 
+@pytest.mark.parametrize(("x", "filled"), [(100.0, False), (125.0, False), (400.0, True)])
+def test_a_face_behind_another_is_not_filled_in(x: float, filled: bool) -> None:
+    """Where one that was found lies over it, it is hidden, and nothing of it may be painted."""
+    behind, front = face(100, 90, track=0), face(x, 90, track=1)
+    with store([behind], [front], [behind]) as analysis:
+        assert [f.track for f in analysis[1]] == ([1, 0] if filled else [1])
+
+
 def test_a_gap_between_two_tracks_stays_a_gap() -> None:
     with store([face(40, 100, track=0)], [], [face(40, 100, track=1)]) as analysis:
         assert analysis[1] == ()

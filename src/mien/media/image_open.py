@@ -100,7 +100,8 @@ def faults(path: Path) -> Iterator[None]:
             f"{path}: has far more pixels than max_pixels allows; raise max_pixels or make it smaller"
         ) from error
     except _FAULTS as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
+        told = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        reason = " ".join(told.split()) or type(error).__name__
         raise MediaError(f"{path}: is a damaged or truncated photo ({reason}); get the file again") from error
 
 
