@@ -334,3 +334,11 @@ def test_frames_are_copies_and_an_iteration_can_be_left(tmp_path: Path) -> None:
     reader = iter(open_reader(sequence(tmp_path / "a.gif")))
     assert isinstance(next(reader), ImageFrame)
     reader.close()  # type: ignore[attr-defined]
+
+
+def test_a_control_chunk_of_another_size_is_one_error(tmp_path: Path) -> None:
+    data = apng_16([(np.zeros((6, 8, 4), np.uint16), 0, 0, 0, 0)] * 2, (8, 6))
+    at = data.index(b"fcTL")
+    (tmp_path / "a.png").write_bytes(data[: at - 4] + png_chunk(b"fcTL", b"short") + data[at + 34 :])
+    with pytest.raises(MediaError, match=r"a\.png: is a damaged or truncated photo"):
+        list(open_reader(tmp_path / "a.png"))

@@ -6,7 +6,9 @@ import ctypes
 import logging
 import mmap
 import re
+import struct
 import warnings
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -27,7 +29,10 @@ _BITS_PER_SAMPLE, _SUBFILE = 258, 254
 _REDUCED, _MASK = 1, 4
 _PNM = re.compile(rb"P[1-7]\s(?:\s*#[^\n]*\n)*\s*\d+\s+(?:#[^\n]*\n\s*)*\d+\s+(?:#[^\n]*\n\s*)*(\d+)\s")
 _HDR = (16, 18)
-_FAULTS = (OSError, ValueError, SyntaxError, EOFError, IndexError, OverflowError, KeyError, TypeError, RuntimeError)
+_FAULTS = (
+    *(OSError, ValueError, SyntaxError, EOFError, IndexError, OverflowError, KeyError, TypeError, RuntimeError),
+    *(struct.error, zlib.error),
+)
 _pillow_limit = Lock()
 # Pillow logs what it also raises; without a handler that would go to the error stream.
 logging.getLogger("PIL").addHandler(logging.NullHandler())
