@@ -148,6 +148,20 @@ def test_damaged_work_is_done_again(
     assert files(tmp_path) == ["out.mp4"]
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, mien.OptionsError])
+def test_a_resumed_run_that_ends_before_it_goes_on_deletes_nothing(
+    tmp_path: Path, swap: Swap, clip: Path, whole: tuple[Path, Report], error: type[BaseException]
+) -> None:
+    out = tmp_path / "out.mp4"
+    folder = interrupted(swap, out)
+    before = files(folder)
+    with pytest.raises(error), open_reader(clip) as reader, open_writer(out, reader, SwapOptions(resume=True)):
+        raise error
+    assert files(folder) == before
+    swap(out, resume=True)
+    assert out.read_bytes() == whole[0].read_bytes()
+
+
 def test_resuming_what_was_never_begun_is_a_run(tmp_path: Path, swap: Swap, whole: tuple[Path, Report]) -> None:
     assert swap(tmp_path / "out.mp4", resume=True).notes == ()
     assert (tmp_path / "out.mp4").read_bytes() == whole[0].read_bytes()

@@ -15,7 +15,7 @@ from typing import IO, Any, Self, TypeAlias
 
 import numpy as np
 
-from mien.errors import MediaError
+from mien.errors import MediaError, OutputError
 from mien.media.atomic import atomic_output
 from mien.spool import FRAME, Table, face_type, pack_faces, pack_track, track_type, unpack_face, unpack_track
 from mien.tracking import GAP, REACH, Track, TrackTally, between, smoothed
@@ -209,7 +209,12 @@ class AnalysisWriter:
 
     def __init__(self, size: tuple[int, int]) -> None:
         self._size = size
-        self._files = [tempfile.TemporaryFile() for _ in range(3)]  # noqa: SIM115 closed by _close
+        try:
+            self._files = [tempfile.TemporaryFile() for _ in range(3)]  # noqa: SIM115 closed by _close
+        except OSError as error:
+            raise OutputError(
+                f"cannot keep the analysis ({error.strerror}); set TMPDIR to a folder with space"
+            ) from error
         self._close = weakref.finalize(self, _close, *self._files)
         self._frames = Table(self._files[0], FRAME)
         self._rest: tuple[Table, Table] | None = None

@@ -20,6 +20,7 @@ from mien.faces import FaceFinder
 from mien.identity import Identity
 from mien.identity_data import IdentityData
 from mien.media import Frame, Reader, VideoReader, VideoWriter, Writer, open_reader, open_writer
+from mien.media.atomic import check_output
 from mien.media.video import Place
 from mien.options import AnalyzeOptions, SwapOptions
 from mien.pipeline import Pipeline
@@ -261,8 +262,7 @@ def _paths(sources: Sources) -> list[Path]:
 
 def _check_output(output: Path, inputs: Sequence[Path]) -> None:
     """Refuse what `open_writer` does not: it knows no inputs but the target, and a folder has no ending."""
-    if output.is_dir():
-        raise OutputError(f"{output}: is a folder; name a file in it")
+    check_output(output)
     for path in inputs:
         if output.exists() and path.exists() and output.samefile(path):
             raise OutputError(f"{output}: is one of the inputs; choose another output, since it would be overwritten")

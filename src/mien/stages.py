@@ -165,7 +165,8 @@ class Run(Iterator[T]):
         except _Closed:
             raise StopIteration from None
         except BaseException:
-            self.close()
+            with suppress(Exception):  # An interruption must arrive as one, whatever comes of stopping.
+                self.close()
             raise
         if item is _END:
             self.close()
@@ -178,8 +179,12 @@ class Run(Iterator[T]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self.close()
+        except Exception:
+            if kind is None or issubclass(kind, Exception):
+                raise  # An interruption must arrive as one.
 
     def close(self) -> None:
         """Stop every stage and wait for the threads. Harmless when repeated."""

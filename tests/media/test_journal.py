@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +25,7 @@ def segment(number: int) -> Segment:
         moved=number,
         setup={"name": "libx264", "rate": "30000/1001"},
         state="00",
+        notes=[],
     )
 
 
@@ -67,6 +67,14 @@ def test_a_line_that_is_none_ends_the_journal(path: Path, line: bytes) -> None:
     assert Journal.load(path, OUT, HEADER).segments == [segment(0)]
 
 
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_an_altered_value_is_not_believed(path: Path, number: int) -> None:
+    lines = path.read_bytes().split(b"\n")
+    lines[number] = lines[number].replace(b'"lag": 2', b'"lag": 3')
+    path.write_bytes(b"\n".join(lines))
+    assert Journal.load(path, OUT, HEADER).segments == [segment(i) for i in range(number - 1)]
+
+
 def test_segments_out_of_order_are_not_believed(path: Path) -> None:
     Journal.load(path, OUT, HEADER).append(replace(segment(7)))
     assert len(Journal.load(path, OUT, HEADER).segments) == 3
@@ -82,9 +90,7 @@ def test_what_differs_is_told(path: Path) -> None:
 
 
 def test_a_journal_of_another_format_is_refused(path: Path) -> None:
-    lines = path.read_bytes().split(b"\n", 1)
-    lines[0] = json.dumps({**json.loads(lines[0]), "format": 0}).encode()
-    path.write_bytes(b"\n".join(lines))
+    Journal.create(path, {**HEADER, "format": 0})
     with pytest.raises(OutputError, match="format was 0 and is 1"):
         Journal.load(path, OUT, HEADER)
 

@@ -15,9 +15,13 @@ def check_output(path: Path) -> None:
     """Raise OutputError where `path` plainly cannot be written."""
     if len(os.fsencode(path.name)) > NAME_LIMIT:
         raise OutputError(f"{path}: the name is too long; use at most {NAME_LIMIT} bytes")
-    if path.is_dir():
+    try:
+        is_folder, has_folder = path.is_dir(), path.parent.is_dir()
+    except OSError as error:
+        raise write_error(path, error) from error
+    if is_folder:
         raise OutputError(f"{path}: is a folder; name a file")
-    if not path.parent.is_dir():
+    if not has_folder:
         raise OutputError(f"{path}: the folder {path.parent} does not exist; make it first")
     if not os.access(path.parent, os.W_OK):
         raise OutputError(f"{path}: the folder {path.parent} may not be written to; choose another")

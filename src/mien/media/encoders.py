@@ -43,7 +43,6 @@ _EXTRA = MappingProxyType(
         "ffv1": {"level": "3", "slicecrc": "1"},
     }
 )
-_AVX_512 = 13  # OpenCV's number; its Python module has no name for it.
 # Listed by FFmpeg, refused by the encoder.
 _UNOPENED = MappingProxyType({"libvpx-vp9": ("gbr",)})
 _EVEN_ONLY = ("libx264", "libx265")

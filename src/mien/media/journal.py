@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from mien.errors import OutputError
 from mien.media.work import sync_folder
@@ -36,6 +37,8 @@ class Segment:
     """The encoder's; the same for all segments."""
     state: str
     """sha256 of what the caller keeps of the frames up to its end."""
+    notes: Sequence[str]
+    """What the encoder cannot keep, in words."""
 
 
 class Journal:
@@ -47,8 +50,7 @@ class Journal:
     @classmethod
     def create(cls, path: Path, header: Mapping[str, Any]) -> Journal:
         """Begin a journal. What the header tells is what a later run must have in common with this one."""
-        path.unlink(missing_ok=True)
-        _append(path, {"format": FORMAT, **header})
+        _write(path, "wb", [{"format": FORMAT, **header}])
         sync_folder(path.parent)
         return cls(path, [])
 
@@ -79,25 +81,28 @@ class Journal:
     def append(self, segment: Segment) -> None:
         """Note a closed segment."""
         self.segments.append(segment)
-        _append(self.path, asdict(segment))
+        _write(self.path, "ab", [asdict(segment)])
 
     def forget(self, number: int) -> None:
         """Keep only the segments before `number`."""
         header = _lines(self.path)[0]
         del self.segments[number:]
         fresh = self.path.with_suffix(".new")
-        fresh.unlink(missing_ok=True)
-        for value in (header, *map(asdict, self.segments)):
-            _append(fresh, value)
+        _write(fresh, "wb", [header, *map(asdict, self.segments)])
         os.replace(fresh, self.path)
         sync_folder(self.path.parent)
 
 
-def _append(path: Path, value: Mapping[str, Any]) -> None:
-    with path.open("ab") as file:
-        file.write(json.dumps(value).encode() + b"\n")
+def _write(path: Path, mode: Literal["ab", "wb"], values: Sequence[Mapping[str, Any]]) -> None:
+    with path.open(mode) as file:
+        for value in values:
+            file.write(json.dumps({**value, "check": _check_sum(value)}).encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
+
+
+def _check_sum(value: Mapping[str, Any]) -> int:
+    return zlib.crc32(json.dumps(value).encode())
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
@@ -108,7 +113,7 @@ def _lines(path: Path) -> list[dict[str, Any]]:
             value = json.loads(line)
         except ValueError:
             break
-        if not isinstance(value, dict):
+        if not isinstance(value, dict) or value.pop("check", None) != _check_sum(value):
             break
         found.append(value)
     return found

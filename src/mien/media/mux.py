@@ -87,7 +87,7 @@ class Muxer:
         try:
             container.start_encoding()
         except av.error.FFmpegError as error:
-            if isinstance(error, OSError) and error.errno in (1, 2, 13, 27, 28, 30):
+            if isinstance(error, OSError) and error.errno in (2, 5, 13, 27, 28, 30, 122):
                 raise
             raise self._setup.refused(error) from error
         self._remuxer.start()

@@ -153,12 +153,16 @@ class Remuxer:
         start = packet.pts * packet.time_base
         if not self._span.holds(start, start + (packet.duration or 0) * packet.time_base):
             return False
+        if packet.stream.type != "subtitle":
+            # Samples cannot be cut without encoding them anew.
+            return self._span.start is None or start >= self._span.start
+        stop = packet.pts + (packet.duration or 0)
         if self._span.start is not None and start < self._span.start:
-            if packet.stream.type != "subtitle":
-                return False  # Its samples cannot be cut without encoding them anew.
-            first = -(-self._span.start // packet.time_base)
-            packet.duration = max(1, packet.pts + (packet.duration or 0) - first)
-            packet.pts = packet.dts = first
+            packet.pts = packet.dts = -(-self._span.start // packet.time_base)
+        if self._span.end is not None:
+            stop = min(stop, self._span.end // packet.time_base)
+        if packet.duration:
+            packet.duration = max(1, stop - packet.pts)
         return True
 
     def _write(self, index: int, packets: list[Packet[Stream]]) -> None:

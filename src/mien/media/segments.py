@@ -22,7 +22,7 @@ from av.codec.context import Flags
 from av.packet import Packet, PacketSideData, packet_sidedata_type_from_literal, packet_sidedata_type_to_literal
 from av.video.codeccontext import VideoCodecContext
 
-from mien.errors import OptionsError, OutputError
+from mien.errors import OptionsError
 from mien.media.encoders import EncoderPlan
 from mien.media.normalize import Converter
 
@@ -154,7 +154,7 @@ class SegmentWriter:
         """Finish the file: its sha256, and the lag of its packets.
 
         Raises:
-            OutputError: the encoder gave another number of pictures than it got.
+            OptionsError: the encoder gave another number of pictures than it got.
         """
         self._keep(self._encoder.encode(None))
         self._file.flush()
@@ -162,14 +162,15 @@ class SegmentWriter:
         self._file.close()
         if len(self._times) != self.frames:
             name, made = self._setup.name, len(self._times)
-            raise OutputError(f"{self.path}: {name} made {made} pictures of {self.frames}; use another encoder")
+            raise OptionsError(f"{name} made {made} pictures of {self.frames}; use another encoder")
         return self._hash.hexdigest(), lag(self._times)
 
     def abort(self) -> None:
         """Remove the file."""
         with suppress(OSError):  # What is still buffered may not fit on the disk either.
             self._file.close()
-        self.path.unlink(missing_ok=True)
+        with suppress(OSError):  # Whoever goes on writes it anew.
+            self.path.unlink(missing_ok=True)
 
     def _keep(self, packets: Sequence[Packet[Any]]) -> None:
         for packet in packets:

@@ -29,7 +29,7 @@ from mien.media.remux import Span, own_shift
 from mien.media.segments import EncoderSetup, SegmentWriter, file_sha256, packets
 from mien.media.siting import siting_name
 from mien.media.video import Place, VideoReader
-from mien.media.work import LOCK, WorkFolder, write_error
+from mien.media.work import LOCK, WorkFolder, sync, sync_folder, write_error
 from mien.options import SwapOptions
 
 # PyAV cannot tell the Matroska muxer a pixel's shape; these encoders put it into their own stream.
@@ -67,7 +67,10 @@ class VideoWriter:
         """What `save_state` gave at the end of the last closed segment; None at the beginning."""
         self._work = WorkFolder(path, keep=options.resume)
         self._journal: Journal | None = None
+        self._unread = self._work.file(_JOURNAL).exists()
+        """Whether an interrupted run's work lies there of which is not known that this run goes on with it."""
         self._begun = False
+        self._encoder_notes: list[str] = []
         self._setup: EncoderSetup | None = None
         self._segment: SegmentWriter | None = None
         self._converter = Converter()
@@ -96,12 +99,10 @@ class VideoWriter:
             if not self._work.file(_JOURNAL).exists():
                 self._journal = Journal.create(self._work.file(_JOURNAL), header)
                 return None
-            try:
-                self._journal = Journal.load(self._work.file(_JOURNAL), self.path, header)
-            except OutputError:
-                self._work.release()  # Another run's work is not for this one to delete.
-                raise
-            return self._take_up(self._journal)
+            self._journal = Journal.load(self._work.file(_JOURNAL), self.path, header)
+            place = self._take_up(self._journal)
+            self._unread = False
+            return place
 
     def write(self, frame: Frame) -> None:
         """Encode the next frame. The first one's size and format are the output's."""
@@ -112,6 +113,7 @@ class VideoWriter:
         with self._errors():
             if self._journal is None:
                 self._journal = Journal.create(self._work.file(_JOURNAL), {})
+                self._unread = False
             if self._setup is None:
                 self._setup = self._set_up(frame)
             if self._segment is None:
@@ -143,6 +145,8 @@ class VideoWriter:
             text = json.dumps(state).encode()
             number = len(journal.segments)
             self._state_file(number).write_bytes(text)
+            sync(self._state_file(number))
+            sync_folder(self.folder)  # Else the journal could tell of files that a power loss took.
             assert segment.last_pts is not None and self._last is not None
             journal.append(
                 Segment(
@@ -155,6 +159,7 @@ class VideoWriter:
                     moved=segment.moved + (before.moved if before else 0),
                     setup=self._setup.to_dict(),
                     state=hashlib.sha256(text).hexdigest(),
+                    notes=self._encoder_notes,
                 )
             )
             self._segment = None
@@ -170,23 +175,25 @@ class VideoWriter:
             self.abort()
             raise OutputError(f"{self.path}: no frame was given to write")
         with self._errors():
-            partial = self._join(self._journal, self._setup)
+            self._work.publish(self._join(self._journal, self._setup))
         self._done = True
-        self._work.publish(partial)
 
     def abort(self) -> None:
-        """Stop and leave nothing behind."""
+        """Stop and leave nothing behind but what an interrupted run left and this one has not gone on with."""
         self._stop()
-        self._work.remove()
+        if self._unread:
+            self._work.release()
+        else:
+            self._work.remove()
 
     def suspend(self) -> None:
         """Stop and leave what is done since `begin` to a run that resumes."""
         self._stop()
         empty = {LOCK, _JOURNAL}
-        if self._begun and any(path.name not in empty for path in self.folder.iterdir()):
+        if self._begun and self._work.held and any(path.name not in empty for path in self.folder.iterdir()):
             self._work.release()
         else:
-            self._work.remove()
+            self.abort()
 
     def __enter__(self) -> VideoWriter:
         return self
@@ -218,7 +225,8 @@ class VideoWriter:
         last = journal.segments[-1]
         self._setup = EncoderSetup.from_dict(last.setup)
         self.state = json.loads(self._state_file(good - 1).read_bytes())
-        self.notes.append(f"resumed after {last.last_frame + 1} frames")
+        self._encoder_notes = list(last.notes)
+        self.notes += [*last.notes, f"resumed after {last.last_frame + 1} frames"]
         return Place(last.last_frame, last.source_pts)
 
     def _open_segment(self, journal: Journal) -> SegmentWriter:
@@ -247,7 +255,7 @@ class VideoWriter:
         picture = frame.picture
         plan = plan_encoder(self._muxer, self._options, picture.format.name, picture.width, picture.height)
         if plan.note:
-            self.notes.append(plan.note)
+            self._encoder_notes.append(plan.note)
         if picture.format.name != plan.pixel_format:
             picture = self._converter.to_format(picture, plan.pixel_format)
         setup = self._describe(frame, picture, plan)
@@ -255,6 +263,7 @@ class VideoWriter:
         with Muxer(trial, self._muxer, self._source, setup, self._span) as muxer:
             muxer.abort()  # What cannot be written is known before the long work.
         trial.unlink(missing_ok=True)
+        self.notes += self._encoder_notes
         return setup
 
     def _describe(self, frame: VideoFrame, picture: av.VideoFrame, plan: EncoderPlan) -> EncoderSetup:
@@ -271,7 +280,7 @@ class VideoWriter:
         if siting and layout.shift_x and layout.shift_y:
             options["chroma_sample_location"] = siting
         if aspect not in (0, 1) and self._muxer in ("matroska", "webm") and plan.name not in _TELL_ASPECT:
-            self.notes.append(f"pixels of {aspect} cannot be told in {self._muxer} by {plan.name}; use .mp4")
+            self._encoder_notes.append(f"pixels of {aspect} cannot be told in {self._muxer} by {plan.name}; use .mp4")
         return EncoderSetup.of(
             picture,
             EncoderPlan(plan.name, plan.pixel_format, options),

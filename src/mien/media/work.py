@@ -40,14 +40,23 @@ class WorkFolder:
 
     def __init__(self, output: Path, *, keep: bool = False) -> None:
         self.output, self.path = output, work_path(output)
+        if output.exists() and not output.is_file():
+            raise OutputError(f"{output}: is a pipe or a device, which cannot be replaced; name a file")
+        self._lock: int | None = None
         try:
-            self._lock: int | None = _acquire(self.path, output)
+            self._lock = _acquire(self.path, output)
             if not keep:
                 self._clear()
-        except OutputError:
+        except BaseException as error:
+            self.release()
+            if isinstance(error, OSError) and not isinstance(error, OutputError):
+                raise write_error(output, error) from error
             raise
-        except OSError as error:
-            raise write_error(output, error) from error
+
+    @property
+    def held(self) -> bool:
+        """Whether this run owns the folder."""
+        return self._lock is not None
 
     def file(self, name: str) -> Path:
         """Path of a file in the folder."""
@@ -61,21 +70,28 @@ class WorkFolder:
         except OSError as error:
             self.remove()
             raise write_error(self.output, error) from error
+        with suppress(OSError):  # Its folder may not be read; the output is there all the same.
+            sync_folder(self.output.parent)
         self.remove()
-        sync_folder(self.output.parent)
 
     def remove(self) -> None:
         """Delete the folder and what is in it. Harmless when repeated."""
         if self._lock is None:
             return
-        self._clear()
-        (self.path / LOCK).unlink(missing_ok=True)
-        self.release()
         try:
+            try:
+                self._clear()
+                if sys.platform != "win32":
+                    (self.path / LOCK).unlink(missing_ok=True)
+            finally:
+                self.release()
+            if sys.platform == "win32":
+                with suppress(PermissionError):  # Windows deletes no open file: neither ours nor the next run's.
+                    (self.path / LOCK).unlink(missing_ok=True)
             self.path.rmdir()
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):  # the next run may be in it already
-                raise
+                raise OutputError(f"{self.path}: cannot be deleted ({error.strerror}); delete it yourself") from error
 
     def release(self) -> None:
         """Leave the folder for a later run."""
@@ -101,6 +117,10 @@ def _acquire(folder: Path, output: Path) -> int:
             lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
         except FileNotFoundError:
             continue  # Its owner removed it just now.
+        except OSError:
+            with suppress(OSError):  # Made just now, it is empty.
+                folder.rmdir()
+            raise
         if not _try_lock(lock):
             os.close(lock)
             raise OutputError(f"{output}: another run is writing it; wait for its end, or choose another output")
@@ -114,8 +134,9 @@ def _sign(lock: int, output: Path, folder: Path) -> None:
     """Say in a new lock file whose it is; an old one must say it."""
     try:
         found = os.read(lock, len(_MARK))
-        if found == b"":
+        if found == b"" and len(os.listdir(folder)) == 1:
             os.write(lock, _MARK)
+            os.fsync(lock)
         elif found != _MARK:
             raise _foreign(output, folder)
     except OSError as error:
