@@ -9,8 +9,8 @@ import sys
 import mien
 
 NAMES = [
-    "Analysis", "AnalyzeOptions", "DeviceError", "DownloadError", "Face", "FaceReport", "GeometryError", "Identity", "InputError",
-    "MediaError", "MienError", "ModelError", "NoFaceError", "OptionsError", "OutputError", "Pipeline",
+    "Analysis", "AnalyzeOptions", "DeviceError", "DownloadError", "Face", "FaceReport", "GeometryError", "Identity",
+    "InputError", "MediaError", "MienError", "ModelError", "NoFaceError", "OptionsError", "OutputError", "Pipeline",
     "PipelineError", "Progress", "RefusedError", "Report", "SwapOptions", "Track", "Zoo", "analyze",
     "cosine_similarity", "swap",
 ]  # fmt: skip
