@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mien.errors import MediaError
-from mien.media import open_reader
+from mien.media import ImageFrame, open_reader
 from mien.media.image_png import SIGNATURE, chunk
 
 WIDTH, HEIGHT = 21, 13
@@ -34,6 +34,7 @@ def rows() -> bytes:
 def test_a_whole_one_is_read(tmp_path: Path, rows: bytes, capfd: pytest.CaptureFixture[str]) -> None:
     with open_reader(png(tmp_path / "a.png", zlib.compress(rows))) as reader:
         (frame,) = reader
+    assert isinstance(frame, ImageFrame)
     wanted = np.frombuffer(b"".join(rows[i * 127 + 1 : (i + 1) * 127] for i in range(HEIGHT)), ">u2")
     np.testing.assert_array_equal(frame.array.ravel(), wanted)
     assert capfd.readouterr().err == ""
@@ -44,6 +45,7 @@ def test_an_interlaced_one_is_read(tmp_path: Path) -> None:
     body = b"".join((b"\0" + b"\x12\x34" * 3 * columns) * lines for columns, lines in sizes)
     with open_reader(png(tmp_path / "a.png", zlib.compress(body), interlaced=True)) as reader:
         (frame,) = reader
+    assert isinstance(frame, ImageFrame)
     assert (frame.array == 0x1234).all() and frame.array.shape == (HEIGHT, WIDTH, 3)
 
 
