@@ -41,6 +41,10 @@ class Damage:
         return bool(self.lost or self.concealed or self.found)
 
 
+# Damaged, these decode to other pictures with several threads, and no error tells it.
+_ALONE = ("mjpeg",)
+
+
 class _Damaged(Exception):
     """Something is wrong with a stream that several threads decode."""
 
@@ -67,7 +71,8 @@ class Decoder:
         given = 0
         try:
             with open_video(self._path, self._limits) as (container, stream):
-                for picture in self._pass(container, stream, self._threads, seek):
+                threads = 1 if stream.codec_context.name in _ALONE else self._threads
+                for picture in self._pass(container, stream, threads, seek):
                     yield picture
                     given += 1
             return
