@@ -276,3 +276,14 @@ def _in_time() -> Iterator[None]:
     faulthandler.dump_traceback_later(300, exit=True)
     yield
     faulthandler.cancel_dump_traceback_later()
+
+
+def test_an_output_that_is_a_link_is_written_where_it_leads(
+    tmp_path: Path, portraits: Path, zoo: Zoo, person: IdentityData
+) -> None:
+    (tmp_path / "real").mkdir()
+    link = tmp_path / "out.png"
+    link.symlink_to(tmp_path / "real" / "made.png")
+    mien.swap(person, portraits / "male_009.jpg", link, zoo=zoo)
+    assert link.is_symlink() and (tmp_path / "real" / "made.png").stat().st_size > 1000
+    assert written(tmp_path) == ["out.png", "real"] and written(tmp_path / "real") == ["made.png"]

@@ -186,6 +186,15 @@ def test_a_failure_leaves_nothing_to_resume(tmp_path: Path, swap: Swap, clip: Pa
     assert files(tmp_path) == []
 
 
+def test_the_report_tells_of_damage_that_the_first_run_saw(tmp_path: Path, swap: Swap) -> None:
+    out = tmp_path / "out.mp4"
+    folder = interrupted(swap, out)
+    (folder / "notes").write_text('["3 damaged packets of the target were left out"]')
+    assert swap(out, resume=True).notes == (
+        "3 damaged packets of the target were left out", "resumed after 8 frames"
+    )  # fmt: skip
+
+
 def test_segments_do_not_show(tmp_path: Path, swap: Swap, whole: tuple[Path, Report]) -> None:
     """Lossless, the pictures are the same whatever the segments."""
     pictures = []

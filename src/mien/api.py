@@ -75,10 +75,11 @@ def swap(
     models = zoo or _zoo(chosen)
     timings: dict[str, float] = {}
     # Writer and models come first: what cannot be written or used is known before the long work.
-    with open_reader(target, chosen, output=Path(output)) as reader, open_writer(output, reader, chosen) as writer:
+    place = Path(output).resolve() if Path(output).is_symlink() else Path(output)
+    with open_reader(target, chosen, output=place) as reader, open_writer(place, reader, chosen) as writer:
         _load(chosen, models)
         identity = _identity(sources, models, chosen, timings)
-        task = _Task(chosen, models, identity, progress, timings)
+        task = _Task(chosen, models, identity, progress, timings, [])
         pipeline, frames, tracks = task.run(reader, writer)
         rendered = perf_counter()
     timings["encode"] += perf_counter() - rendered  # leaving `with` finished the file
@@ -94,7 +95,7 @@ def swap(
         timings={name: round(value, 3) for name, value in timings.items()},
         peak_memory_mb=peak_memory_mb(),
         seconds=round(perf_counter() - started, 3),
-        notes=(*reader.notes, *writer.notes, *models.notes),
+        notes=tuple(dict.fromkeys((*task.notes, *reader.notes, *writer.notes, *models.notes))),
     )
 
 
@@ -167,6 +168,8 @@ class _Task:
     identity: IdentityData
     progress: OnProgress | None
     timings: dict[str, float]
+    notes: list[str]
+    """What was wrong with the target is added."""
 
     def run(self, reader: Reader, writer: Writer) -> tuple[Pipeline, int, int]:
         """Analyse and render; the pipeline that did it, frames and tracks."""
@@ -185,7 +188,11 @@ class _Task:
         def make() -> Analysis:
             return _analyze(reader, self.options, self.zoo, self.progress, self.timings)
 
-        return kept_analysis(writer.folder, make) if isinstance(writer, VideoWriter) else make()
+        if not isinstance(writer, VideoWriter):
+            return make()
+        analysis, notes = kept_analysis(writer.folder, make, lambda: reader.notes)
+        self.notes.extend(notes)
+        return analysis
 
     def _render(self, reader: Reader, writer: Writer, pipeline: Pipeline, total: int, last: Place | None) -> None:
         tell = _teller(self.progress, "render", total)

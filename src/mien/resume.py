@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -38,17 +39,25 @@ def fingerprint(target: Path, identity: IdentityData, options: SwapOptions, zoo:
     }
 
 
-def kept_analysis(folder: Path, make: Callable[[], Analysis]) -> Analysis:
-    """The analysis that an interrupted run left in its folder, or a new one, which is then kept there."""
-    path = folder / "analysis"
+def kept_analysis(
+    folder: Path, make: Callable[[], Analysis], notes: Callable[[], Sequence[str]]
+) -> tuple[Analysis, Sequence[str]]:
+    """The analysis that an interrupted run left in its folder, or a new one, which is then kept there.
+
+    Args:
+        notes: what was wrong with the target, once it was read as a whole; it is kept and given back as well.
+    """
+    path, told = folder / "analysis", folder / "notes"
     if path.exists():
         try:
-            return Analysis.load(path)
-        except MediaError:
+            return Analysis.load(path), tuple(map(str, json.loads(told.read_bytes())))
+        except (MediaError, OSError, ValueError, TypeError):
             pass  # Not whole: it is made again.
     with make() as made:
+        found = tuple(notes())
+        told.write_text(json.dumps(found))
         made.save(path)
-    return Analysis.load(path)
+    return Analysis.load(path), found
 
 
 def _weights(options: SwapOptions, zoo: Zoo) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -84,8 +84,15 @@ class Remuxer:
             else:
                 stream.discard = Discard.all
         output.metadata.update(_without(self._container.metadata, _FILE_TAGS))
+        if self._span.start is not None:
+            self._drop_timecode([output.metadata, *(stream.metadata for stream in output.streams)])
         output.set_chapters(self._chapters())
         self._packets = self._container.demux(kept) if kept else iter(())
+
+    def _drop_timecode(self, tags: Iterable[dict[str, str]]) -> None:
+        """It counts from the whole clip's beginning."""
+        if any([found.pop("timecode", None) for found in tags]):
+            self.notes.append("the timecode was left out, since it is that of the whole clip's beginning")
 
     def start(self) -> None:
         """Read the first packet, once the output's header is written."""
