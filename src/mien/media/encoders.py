@@ -45,6 +45,7 @@ _EXTRA = MappingProxyType(
 )
 # Listed by FFmpeg, refused by the encoder.
 _UNOPENED = MappingProxyType({"libvpx-vp9": ("gbr",)})
+# They refuse sizes that their chroma grid does not divide.
 _EVEN_ONLY = ("libx264", "libx265")
 _AVX512 = 13
 """OpenCV's number of that processor feature."""

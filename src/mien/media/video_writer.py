@@ -64,7 +64,7 @@ class VideoWriter:
         self.notes: list[str] = []
         """What could not be kept as it was, in words."""
         self.state: Any = None
-        """What `save_state` gave at the end of the last closed segment; None at the beginning."""
+        """What `close_segment` was given at the end of the last closed segment; None at the beginning."""
         self._work = WorkFolder(path, keep=options.resume)
         self._journal: Journal | None = None
         self._unread = self._work.file(_JOURNAL).exists()
@@ -219,7 +219,8 @@ class VideoWriter:
             good += 1
         if good and file_sha256(self._state_file(good - 1)) != journal.segments[good - 1].state:
             good = 0  # States before the last are not kept.
-        journal.forget(good)
+        if good < len(journal.segments):
+            journal.forget(good)
         if not good:
             return None
         last = journal.segments[-1]
@@ -296,7 +297,7 @@ class VideoWriter:
     def _step(self, time_base: Fraction) -> int:
         return max(1, ceil(_MKV_TICK / time_base)) if self._muxer in ("matroska", "webm") else 1
 
-    @property
+    @cached_property
     def _source(self) -> tuple[Path, int]:
         with open_video(self._reader.path) as (_, stream):
             return self._reader.path, stream.index
