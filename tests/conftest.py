@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,14 @@ from mien.types import Box, Face, Image
 from mien.zoo.registry import Zoo
 
 ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test sees what is installed for the user who runs it; programs that tests start do not either."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MIEN_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,9 @@ import numpy as np
 from mien.faces import keypoints_of_mesh
 from mien.identity_data import IdentityData
 from mien.types import Box, ByteArray, Detection, Face, FloatArray, Image, Patch
-from mien.zoo.registry import ModelCard, Task, Zoo
+from mien.zoo.cards import ModelCard, Task
+from mien.zoo.contracts import Source, SourceNeeds
+from mien.zoo.registry import Zoo
 
 
 def unit_mesh() -> FloatArray:
@@ -107,13 +109,14 @@ class FakeSwapper:
     size: int = 128
     margin: float = 1.5
     needs_mask: bool = False
+    needs: SourceNeeds = field(default_factory=SourceNeeds)
     card: ModelCard = field(default_factory=lambda: card("swapper"))
     batches: list[list[int]] = field(default_factory=list)
     masks: list[Mapping[str, FloatArray] | None] = field(default_factory=list)
 
     def __call__(
         self, crops: Sequence[Image], faces: Sequence[Face], masks: Sequence[Mapping[str, FloatArray] | None],
-        identity: IdentityData, skin_tone: float,
+        source: Source, skin_tone: float,
     ) -> list[Patch]:  # fmt: skip
         self.batches.append([face.track for face in faces])
         self.masks += masks
@@ -169,6 +172,9 @@ class FakeLandmarker:
     """Is never asked, since nothing is found."""
 
     size = 16
+    points = 478
+    crop = "mesh"
+    margin = 1.5
 
     def __init__(self) -> None:
         self.card = card("landmarker")

@@ -21,7 +21,8 @@ from mien.options import SwapOptions
 from mien.paste import mesh_box
 from mien.report import Progress
 from mien.types import ByteArray
-from mien.zoo.registry import Task, Zoo
+from mien.zoo.cards import Task
+from mien.zoo.registry import Zoo
 from tests.fakes import FakeSwapper, FakeZoo, card, embedding, identity
 
 FRAMES = 8

@@ -52,6 +52,6 @@ def test_examine_looks_at_every_weights_file_and_the_cpu() -> None:
     checks = {check.name: check for check in examine()}
     assert checks["device cpu"].status == "ok"
     for family in registry().values():
-        if family.card.weights is not None:
+        if family.card.bundled is not None:
             assert checks[f"weights {family.card.name}"].status == "ok"
     assert checks["encoders"].value.split(", ") == list(encoders())

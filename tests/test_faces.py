@@ -16,7 +16,8 @@ from mien.faces import ArrayFrame, FaceFinder, keypoints_of_mesh
 from mien.geometry import TEMPLATES, transform
 from mien.options import AnalyzeOptions
 from mien.types import Box, ByteArray, Detection, Face, FloatArray, Image
-from mien.zoo.registry import Task, Zoo
+from mien.zoo.cards import Task
+from mien.zoo.registry import Zoo
 
 # Read off enlarged pictures by eye: iris centres, then mouth corners.
 BY_EYE = {

@@ -206,7 +206,7 @@ class _Broken:
 
 
 class _FailingSwapper(FakeSwapper):
-    def __call__(self, crops: Any, faces: Any, masks: Any, identity: Any, skin_tone: float) -> list[Patch]:
+    def __call__(self, crops: Any, faces: Any, masks: Any, source: Any, skin_tone: float) -> list[Patch]:
         raise ZeroDivisionError("swap")
 
 
@@ -217,8 +217,8 @@ class Locked(FakeFrame):
 
 def test_a_swapper_that_loses_a_face_is_an_error(thirty: Analysis) -> None:
     class Careless(FakeSwapper):
-        def __call__(self, crops: Any, faces: Any, masks: Any, identity: Any, skin_tone: float) -> list[Patch]:
-            return super().__call__(crops, faces, masks, identity, skin_tone)[1:]
+        def __call__(self, crops: Any, faces: Any, masks: Any, source: Any, skin_tone: float) -> list[Patch]:
+            return super().__call__(crops, faces, masks, source, skin_tone)[1:]
 
     with pytest.raises(ModelError, match="2 patches for 3 crops"):
         list(pipeline(thirty, FakeZoo(Careless())).run(clip(3)))
@@ -226,8 +226,8 @@ def test_a_swapper_that_loses_a_face_is_an_error(thirty: Analysis) -> None:
 
 def test_a_swapper_that_gives_nan_is_an_error_that_names_it(thirty: Analysis) -> None:
     class Blind(FakeSwapper):
-        def __call__(self, crops: Any, faces: Any, masks: Any, identity: Any, skin_tone: float) -> list[Patch]:
-            patches = super().__call__(crops, faces, masks, identity, skin_tone)
+        def __call__(self, crops: Any, faces: Any, masks: Any, source: Any, skin_tone: float) -> list[Patch]:
+            patches = super().__call__(crops, faces, masks, source, skin_tone)
             patches[-1].rgb[0, 0, 0] = np.nan
             return patches
 
@@ -304,9 +304,9 @@ def test_the_swapper_gets_the_tracks_embedding_and_shape_in_every_frame() -> Non
     seen: list[Face] = []
 
     class Curious(FakeSwapper):
-        def __call__(self, crops: Any, faces: Any, masks: Any, identity: Any, skin_tone: float) -> list[Patch]:
+        def __call__(self, crops: Any, faces: Any, masks: Any, source: Any, skin_tone: float) -> list[Patch]:
             seen.extend(faces)
-            return super().__call__(crops, faces, masks, identity, skin_tone)
+            return super().__call__(crops, faces, masks, source, skin_tone)
 
     scores = np.zeros(52, np.float32)
     writer = AnalysisWriter((320, 240))

@@ -108,8 +108,8 @@ def _check_devices() -> Iterable[Check]:
     from mien.runtime.session import Session
     from mien.zoo.registry import registry
 
-    weights = [family.card.weights for family in registry().values()]
-    graphs = [each for each in weights if each is not None and each.path.suffix == ".onnx"]
+    weights = [family.card.bundled for family in registry().values()]
+    graphs = [each for each in weights if each is not None]
     smallest = min(graphs, key=lambda each: each.size)
     for device in available_devices():
         name = f"device {device}"
@@ -129,7 +129,7 @@ def _check_weights() -> Iterable[Check]:
     from mien.zoo.registry import registry
 
     for family in registry().values():
-        weights = family.card.weights
+        weights = family.card.bundled
         if weights is not None:
             yield check_file(f"weights {family.card.name}", weights.path, weights.sha256)
 

@@ -20,7 +20,7 @@ from mien.report import FaceReport
 from mien.stages import Run, Stage
 from mien.tracking import GAP, TrackTally
 from mien.types import Face, FloatArray, Patch
-from mien.zoo.contracts import Masker, Swapper, check_patches
+from mien.zoo.contracts import Masker, Source, Swapper, check_patches
 from mien.zoo.registry import Zoo
 
 
@@ -65,8 +65,9 @@ class Pipeline:
         analysis: Analysis | None = None,
         state: Mapping[str, Any] | None = None,
     ) -> None:
-        self._options, self._zoo, self._identity, self._analysis = options, zoo, identity, analysis
+        self._options, self._zoo, self._analysis = options, zoo, analysis
         self._swapper: Swapper = zoo.load("swapper", options.swapper)
+        self._source = Source(identity)
         maskers = options.masker.split("+") if self._swapper.needs_mask else ()
         self._maskers: Sequence[Masker] = [zoo.load("masker", name) for name in maskers]
         self._finder = FaceFinder(zoo, options)
@@ -156,7 +157,7 @@ class Pipeline:
         if not work.crops:
             return work
         images, faces = [crop.image for crop in work.crops], [crop.face for crop in work.crops]
-        patches = self._swapper(images, faces, work.masks, self._identity, self._options.skin_tone)
+        patches = self._swapper(images, faces, work.masks, self._source, self._options.skin_tone)
         check_patches(self._swapper.card.name, patches, images)
         return replace(work, patches=patches)
 

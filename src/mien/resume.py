@@ -18,7 +18,8 @@ from mien.identity_data import IdentityData
 from mien.media.segments import file_sha256
 from mien.media.versions import library_versions
 from mien.options import SwapOptions
-from mien.zoo.registry import ModelCard, Task, Zoo
+from mien.zoo.cards import ModelCard, Task
+from mien.zoo.registry import Zoo
 
 # Neither changes a byte of the output.
 _FREE = frozenset(

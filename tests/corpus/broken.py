@@ -11,7 +11,8 @@ import numpy as np
 
 from mien.options import Device
 from mien.runtime.graph import Graph, open_graph
-from mien.zoo.registry import Task, Zoo
+from mien.zoo.cards import Task
+from mien.zoo.registry import Zoo
 
 NO_MEMORY = "Non-zero status code returned: bfc_arena.cc AllocateRawInternal Failed to allocate memory for buffer of 99"
 Act = Callable[[Any, int, tuple[Any, ...]], Any]

@@ -17,7 +17,8 @@ import mien
 from mien.errors import DeviceError, MienError, ModelError, OutputError, PipelineError
 from mien.runtime.session import Runtime
 from mien.types import Patch
-from mien.zoo.registry import Task, Zoo
+from mien.zoo.cards import Task
+from mien.zoo.registry import Zoo
 from tests.corpus.broken import BrokenZoo, SmallDevice, flipped, spoiled
 from tests.corpus.conftest import SOURCE, Bench
 from tests.corpus.film import film, stream_out
@@ -280,10 +281,10 @@ def test_a_slow_model_is_not_hung(bench: Bench, tmp_path: Path) -> None:
 def test_corrupt_weights_are_one_error_that_names_the_file(
     bench: Bench, tmp_path: Path, damage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import mien.zoo.registry as registry
+    import mien.zoo.cards as cards
 
     folder = tmp_path / "mien"
-    shutil.copytree(registry.Weights("x", "", 0).path.parent, folder / "weights")
+    shutil.copytree(cards.Weights("x", "", 0).path.parent, folder / "weights")
     file = folder / "weights" / "mesh478.onnx"
     if damage == "missing":
         file.unlink()
@@ -292,7 +293,7 @@ def test_corrupt_weights_are_one_error_that_names_the_file(
         bit = bytearray(data)
         bit[len(bit) // 2] ^= 1
         file.write_bytes({"cut": data[: len(data) // 2], "one bit": bytes(bit), "text": b"not a network"}[damage])
-    monkeypatch.setattr(registry, "files", lambda package: folder)
+    monkeypatch.setattr(cards, "files", lambda package: folder)
     monkeypatch.setattr("mien.api.Zoo", Zoo)
     target = film(tmp_path / "in.mp4", pts=range(2))
     bench.fails(target, "mesh478.onnx", flags=("--device", "cpu"))

@@ -23,7 +23,8 @@ from mien.options import Device
 from mien.runtime.graph import PROVIDERS, Graph
 from mien.runtime.memory import is_out_of_memory
 from mien.runtime.session import Fallback, Runtime, Session
-from mien.zoo.registry import ModelCard, Zoo
+from mien.zoo.cards import ModelCard
+from mien.zoo.registry import Zoo
 
 ARENA = (
     "[ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : Non-zero status code returned while running Conv node. "

@@ -20,6 +20,7 @@ from mien.options import Device
 from mien.runtime.graph import Graph
 from mien.runtime.session import Runtime
 from mien.types import FloatArray, Patch
+from mien.zoo.cards import Weights
 from mien.zoo.contracts import check_patches
 from mien.zoo.detectors.yunet import YuNet
 from mien.zoo.embedders.mobilefacenet import MobileFaceNet
@@ -27,7 +28,7 @@ from mien.zoo.expressions.blendshapes52 import Blendshapes52
 from mien.zoo.landmarkers.mesh478 import Mesh478
 from mien.zoo.maskers.occluder import Occluder
 from mien.zoo.maskers.skin_hair import SkinHair
-from mien.zoo.registry import Weights, registry
+from mien.zoo.registry import registry
 from mien.zoo.tensors import Network, Shape
 
 
@@ -101,7 +102,7 @@ def liar(name: str, spoil: Callable[[list[FloatArray]], None]) -> Any:
 
 
 def test_every_network_of_the_zoo_is_here() -> None:
-    assert set(ADAPTERS) == {family.card.name for family in registry().values() if family.card.weights}
+    assert set(ADAPTERS) == {family.card.name for family in registry().values() if family.card.bundled}
 
 
 @pytest.mark.parametrize("name", ADAPTERS)

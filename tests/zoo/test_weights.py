@@ -6,9 +6,10 @@ from pathlib import Path
 import onnxruntime
 import pytest
 
-from mien.zoo.registry import ModelCard, registry
+from mien.zoo.cards import ModelCard
+from mien.zoo.registry import registry
 
-CARDS: list[ModelCard] = [family.card for family in registry().values() if family.card.weights]
+CARDS: list[ModelCard] = [family.card for family in registry().values() if family.card.bundled]
 
 
 def test_the_five_face_models_ship() -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Literal, Protocol
 
 import numpy as np
 
 from mien.errors import ModelError
 from mien.identity_data import IdentityData
 from mien.types import ByteArray, Detection, Face, FloatArray, Image, Patch
-from mien.zoo.registry import ModelCard
+from mien.zoo.cards import ModelCard
 
 
 class Detector(Protocol):
@@ -22,10 +23,18 @@ class Detector(Protocol):
 
 
 class Landmarker(Protocol):
-    """N×size×size×3 RGB uint8 crops → (N×478×3 points in crop pixels, N presence 0–1)."""
+    """N×size×size×3 RGB uint8 crops → (N×points×D points in crop pixels, N scores 0–1); D is 2 or 3.
+
+    `crop` says how a face is cut out: `mesh`: upright, 1.5 times the extent of its mesh; `bbox`: not turned, `margin`
+    times the longer side of its bbox. Only `mesh` landmarkers of 478 points can lead a pipeline; others describe faces
+    that were found.
+    """
 
     card: ModelCard
     size: int
+    points: int
+    crop: Literal["mesh", "bbox"]
+    margin: float
 
     def __call__(self, crops: ByteArray) -> tuple[FloatArray, FloatArray]: ...
 
@@ -61,13 +70,73 @@ class Expression(Protocol):
     def __call__(self, meshes: FloatArray) -> FloatArray: ...
 
 
+class Converter(Protocol):
+    """N×D embeddings of one embedder → N×E of what a swapper was trained on; neither is normalised here."""
+
+    card: ModelCard
+    embedder: str
+    """Whose embeddings it takes."""
+
+    def __call__(self, embeddings: FloatArray) -> FloatArray: ...
+
+
+class Attribute(Protocol):
+    """N×size×size×3 RGB uint8 crops, `margin` times the bbox → N×K values named by `names`."""
+
+    card: ModelCard
+    size: int
+    margin: float
+    names: tuple[str, ...]
+
+    def __call__(self, crops: ByteArray) -> FloatArray: ...
+
+
+class Enhancer(Protocol):
+    """N×size×size×3 RGB uint8 crops, aligned by `template` → N×size×size×3 float32 RGB 0–1.
+
+    `weight` 0–1 is the fidelity of models that have such a switch (CodeFormer: 0 beautiful, 1 faithful); others ignore
+    it.
+    """
+
+    card: ModelCard
+    template: str
+    size: int
+
+    def __call__(self, crops: ByteArray, weight: float = 1.0) -> FloatArray: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SourceNeeds:
+    """What a swapper has to be given of a source beside its `IdentityData`."""
+
+    embedder: str = ""
+    """Name of the embedder whose raw embedding it takes; empty: none."""
+    converter: str = ""
+    """Name of the converter that this embedding goes through; empty: none."""
+    template: str = ""
+    """Layout of the source photo's crop that it takes; empty: none."""
+    size: int = 0
+    """Side of that crop."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """A source as a swapper is given it; see `SourceNeeds`."""
+
+    identity: IdentityData
+    embedding: FloatArray | None = None
+    """(D,) as the embedder, or the converter, gave it: not normalised."""
+    photo: ByteArray | None = None
+    """(size, size, 3) RGB."""
+
+
 class Swapper(Protocol):
     """Renders an identity on target crops.
 
     `template` None: crops are axis-aligned frame boxes at native resolution, any size, `margin` times
     the mesh extent; each face's mesh and keypoints are in its crop's pixels, and `masks` holds the
     maskers' class → H×W probabilities over each crop (any H, W; resize them). Otherwise crops are
-    size × size warps by `template`.
+    warps by `template`, each a square of k·`size` pixels, k being a whole number of at least 1.
     """
 
     card: ModelCard
@@ -75,10 +144,11 @@ class Swapper(Protocol):
     size: int
     margin: float
     needs_mask: bool
+    needs: SourceNeeds
 
     def __call__(
         self, crops: Sequence[Image], faces: Sequence[Face], masks: Sequence[Mapping[str, FloatArray] | None],
-        identity: IdentityData, skin_tone: float,
+        source: Source, skin_tone: float,
     ) -> list[Patch]: ...  # fmt: skip
 
 

@@ -5,73 +5,22 @@ A family is one class in one file, decorated with `@register(...)`. Nothing else
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import pkgutil
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cache
-from importlib.resources import files
-from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, TypeVar
 
-from mien.errors import ModelError, OptionsError
+from mien.errors import OptionsError
 from mien.options import Device
 from mien.runtime.graph import Opener, open_graph
 from mien.runtime.session import Fallback, Runtime, Session
 from mien.runtime.watchdog import Watchdog
-
-Task = Literal["detector", "landmarker", "embedder", "swapper", "masker", "expression"]
-TASKS: tuple[Task, ...] = get_args(Task)
-
-
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """One weights file that ships in the wheel, under `mien/weights`."""
-
-    file: str
-    sha256: str
-    size: int
-    """Bytes."""
-
-    @property
-    def path(self) -> Path:
-        """Where the file lies on this machine."""
-        return Path(str(files("mien") / "weights" / self.file))
-
-    def checked(self) -> Path:
-        """The path, once the file is known to be the one that was shipped: a millisecond per megabyte.
-
-        Raises:
-            ModelError: it is missing, cut or altered.
-        """
-        try:
-            data = self.path.read_bytes()
-        except OSError as error:
-            raise ModelError(f"{self.path}: cannot be read ({error.strerror}); install mien again") from error
-        if len(data) != self.size:
-            raise ModelError(f"{self.path}: is damaged ({len(data)} bytes of {self.size}); install mien again")
-        if hashlib.sha256(data).hexdigest() != self.sha256:
-            raise ModelError(f"{self.path}: is damaged (its sha256 is not the one it shipped with); install mien again")
-        return self.path
-
-
-@dataclass(frozen=True, slots=True)
-class ModelCard:
-    """What a user must know of a model before using it."""
-
-    name: str
-    task: Task
-    licence: str
-    """SPDX identifier."""
-    commercial: bool
-    """Whether the licence of the weights allows commercial use."""
-    origin: str
-    weights: Weights | None = None
-    """None for a model without a network."""
-
+from mien.zoo.cards import TASKS, ModelCard, Task, Weights
+from mien.zoo.store import Store
 
 _C = TypeVar("_C", bound=type[Any])
 
@@ -107,6 +56,7 @@ class Zoo:
         fallback: `cpu` lets a network go on there when its device has no memory left even for one item.
         timeout: seconds an inference may take before it fails with ModelError; None: for ever.
         opener: opens graphs; see `Runtime`.
+        store: weights that do not ship with mien; by default those of the user's cache folder.
     """
 
     def __init__(
@@ -116,8 +66,10 @@ class Zoo:
         fallback: Fallback = "none",
         timeout: float | None = None,
         opener: Opener = open_graph,
+        store: Store | None = None,
     ) -> None:
         self.device = device
+        self.store = store or Store()
         self._runtime = Runtime(device, fallback, opener)
         self._watchdog = None if timeout is None else Watchdog(timeout)
         self._loaded: dict[tuple[Task, str], Any] = {}
@@ -127,22 +79,37 @@ class Zoo:
         """The model, ready to call.
 
         Raises:
-            OptionsError: no family of that name.
+            OptionsError: no model of that name, or one whose weights are not installed.
             ModelError, DeviceError: see `runtime.session.Session`.
         """
         key = (task, name)
         with self._lock:
             if key not in self._loaded:
-                family = registry().get(key)
-                if family is None:
-                    names = ", ".join(sorted(n for t, n in registry() if t == task))
-                    raise OptionsError(f"no {task} is called {name!r}; choose one of: {names}")
-                model = family(self._runtime)
+                model = self._build(task, name)
                 if self._watchdog is not None:
                     for session in _sessions(model):
                         self._watchdog.add(session)
                 self._loaded[key] = model
             return self._loaded[key]
+
+    def _build(self, task: Task, name: str) -> Any:
+        installed = self.store.find(task, name)
+        family = registry().get((task, name if installed is None else installed.family))
+        if family is None:
+            names = ", ".join(sorted({n for t, n in (*registry(), *self.store.all()) if t == task}))
+            raise OptionsError(f"no {task} is called {name!r}; choose one of: {names}")
+        card: ModelCard = family.card
+        if installed is None:
+            if card.weights is None or card.bundled is not None:
+                return family(self._runtime)
+            raise OptionsError(
+                f"{name} is not installed; `mien models info {name}` tells its licence and where to get it, "
+                f"`mien models add FILE --as {name}` takes a file of yours"
+            )
+        model = family(self._runtime, self.store.path(installed))
+        weights = Weights(installed.file, installed.sha256, installed.size, bundled=False)
+        model.card = replace(card, name=installed.name, weights=weights)
+        return model
 
     def cancel(self) -> None:
         """End the inferences that run now; later ones are not affected."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from mien.errors import ModelError
 from mien.runtime.session import Session, Tensor, Where
 from mien.types import ByteArray, FloatArray
-from mien.zoo.registry import ModelCard
+from mien.zoo.cards import ModelCard
 
 Shape: TypeAlias = Sequence[int | str]
 """Expected dimensions: an int must be that size (or free), a name must be free.
@@ -41,9 +41,9 @@ class Network(Session):
         outputs: Sequence[Shape],
     ) -> None:
         if file is None:
-            if card.weights is None:
+            if card.bundled is None:
                 raise ModelError(f"{card.name}: no weights ship with mien; pass a file")
-            file = card.weights.checked()
+            file = card.bundled.checked()
         super().__init__(file, where, name=card.name)
         self._wanted = (tuple(inputs), tuple(outputs))
         for role, wanted, found in (("inputs", inputs, self.inputs), ("outputs", outputs, self.outputs)):

@@ -13,8 +13,9 @@ import numpy as np
 from mien.errors import ModelError
 from mien.runtime.session import Where
 from mien.types import ByteArray, Detection, FloatArray
+from mien.zoo.cards import ModelCard, Weights
 from mien.zoo.nms import nms
-from mien.zoo.registry import ModelCard, Weights, register
+from mien.zoo.registry import register
 from mien.zoo.tensors import Network, require_finite
 
 STRIDES = (8, 16, 32)

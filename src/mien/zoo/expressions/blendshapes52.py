@@ -9,7 +9,8 @@ import numpy as np
 from mien.mesh import EYE_CORNERS, constants
 from mien.runtime.session import Where
 from mien.types import FloatArray
-from mien.zoo.registry import ModelCard, Weights, register
+from mien.zoo.cards import ModelCard, Weights
+from mien.zoo.registry import register
 from mien.zoo.tensors import Network
 
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from mien.runtime.session import Where
 from mien.types import ByteArray, FloatArray
-from mien.zoo.registry import ModelCard, Weights, register
+from mien.zoo.cards import ModelCard, Weights
+from mien.zoo.registry import register
 from mien.zoo.tensors import Network, sigmoid
 
 
@@ -27,6 +28,9 @@ class Mesh478:
 
     card: ModelCard
     size = 256
+    points = 478
+    crop = "mesh"
+    margin = 1.5
 
     def __init__(self, where: Where = "auto", file: Path | bytes | None = None) -> None:
         self._network = Network(

@@ -8,7 +8,8 @@ import numpy as np
 
 from mien.runtime.session import Where
 from mien.types import ByteArray, FloatArray
-from mien.zoo.registry import ModelCard, Weights, register
+from mien.zoo.cards import ModelCard, Weights
+from mien.zoo.registry import register
 from mien.zoo.tensors import Network, to_nchw
 
 SIZE, MARGIN = 160, 1.3

@@ -23,7 +23,9 @@ from mien.runtime.session import Where
 from mien.shape import neutral, reshape, transfer_strength
 from mien.texture import sample, surface
 from mien.types import ByteArray, Face, FloatArray, Image, Patch
-from mien.zoo.registry import ModelCard, register
+from mien.zoo.cards import ModelCard
+from mien.zoo.contracts import Source, SourceNeeds
+from mien.zoo.registry import register
 
 GRID = 256
 """Longest side of the grid on which the smooth maps are made."""
@@ -70,17 +72,18 @@ class TextureSwapper:
     size = 0
     margin = 1.3
     needs_mask = True
+    needs = SourceNeeds()
 
     def __init__(self, where: Where = "auto") -> None:
         pass  # no network, so no device
 
     def __call__(
         self, crops: Sequence[Image], faces: Sequence[Face], masks: Sequence[Mapping[str, FloatArray] | None],
-        identity: IdentityData, skin_tone: float,
+        source: Source, skin_tone: float,
     ) -> list[Patch]:  # fmt: skip
         """Render the identity on each crop."""
         return [
-            _render(as_float(crop), face, mask, identity, skin_tone)
+            _render(as_float(crop), face, mask, source.identity, skin_tone)
             for crop, face, mask in zip(crops, faces, masks, strict=True)
         ]
 
