@@ -40,13 +40,18 @@ class Landmarker(Protocol):
 
 
 class Embedder(Protocol):
-    """N×size×size×3 RGB uint8 crops, aligned by `template` → N×D L2-normalised embeddings."""
+    """N×size×size×3 RGB uint8 crops, aligned by `template` → N×D L2-normalised embeddings.
+
+    `raw` gives them as the network did, not normalised, which converters and swappers were trained on.
+    """
 
     card: ModelCard
     template: str
     size: int
 
     def __call__(self, crops: ByteArray) -> FloatArray: ...
+
+    def raw(self, crops: ByteArray) -> FloatArray: ...
 
 
 class Masker(Protocol):

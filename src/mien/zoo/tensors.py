@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +15,16 @@ from mien.runtime.session import Session, Tensor, Where
 from mien.types import ByteArray, FloatArray
 from mien.zoo.cards import ModelCard
 
-Shape: TypeAlias = Sequence[int | str]
-"""Expected dimensions: an int must be that size (or free), a name must be free.
+Shape: TypeAlias = Sequence[int | str | None]
+"""Expected dimensions: an int must be that size (or free), a name must be free, None may be anything.
 
-A name of an input stands for one size in all of a call's arrays, results too; other names stand for any.
+A name of an input stands for one size in all of a call's arrays, results too; other names stand for any. A name that
+comes first counts the items of a batch; there, files that take one item at a time are welcome too.
 """
+
+_TYPES: Mapping[str, type[np.floating[Any]]] = MappingProxyType(
+    {"tensor(float16)": np.float16, "tensor(float)": np.float32, "tensor(double)": np.float64}
+)
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
@@ -26,6 +32,16 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 
 class Network(Session):
     """A model's weights, or another file of the same family, as a callable that keeps its contract.
+
+    Arrays are cast to what the file declares (float16, float32 or float64); results are float32. A file that takes one
+    item at a time is called once for each item of a batch.
+
+    Args:
+        inputs: in the file's order, or by name, for families whose exports differ in order; arrays are then given in
+            the order of this mapping.
+        outputs: in the file's order.
+        optional: inputs by name that only some files of the family have; their arrays come last. See `has`.
+        spare: the file may have outputs beyond `outputs`; they are left out.
 
     Raises:
         ModelError: the file is not the one that shipped, or its inputs and outputs are others than expected.
@@ -37,28 +53,30 @@ class Network(Session):
         card: ModelCard,
         where: Where,
         file: Path | bytes | None,
-        inputs: Sequence[Shape],
+        inputs: Sequence[Shape] | Mapping[str, Shape],
         outputs: Sequence[Shape],
+        *,
+        optional: Mapping[str, Shape] = MappingProxyType({}),
+        spare: bool = False,
     ) -> None:
         if file is None:
             if card.bundled is None:
                 raise ModelError(f"{card.name}: no weights ship with mien; pass a file")
             file = card.bundled.checked()
         super().__init__(file, where, name=card.name)
-        self._wanted = (tuple(inputs), tuple(outputs))
-        for role, wanted, found in (("inputs", inputs, self.inputs), ("outputs", outputs, self.outputs)):
-            if len(wanted) != len(found) or not all(map(_fits, wanted, found)):
-                raise ModelError(
-                    f"{self._file}: expected {role} {_text(wanted)} but found "
-                    f"{_text([tensor.shape for tensor in found])}; this file is not the model it is named after"
-                )
-            if other := {tensor.type for tensor in found} - {"tensor(float)"}:
-                raise ModelError(
-                    f"{self._file}: expected {role} of float32 but found {', '.join(sorted(other))}; "
-                    "convert the file to float32 inputs and outputs"
-                )
+        self._places, wanted = self._arranged(inputs, optional)
+        self._wanted = (wanted, tuple(outputs))
+        given = self.outputs[: len(outputs)] if spare else self.outputs
+        self._check("inputs", wanted, self.inputs)
+        self._check("outputs", outputs, given)
+        self._items = [bool(shape) and isinstance(shape[0], str) for shape in wanted]
+        self._single = any(each and tensor.shape[0] == 1 for each, tensor in zip(self._items, self.inputs, strict=True))
 
-    def __call__(self, *arrays: npt.NDArray[np.float32]) -> Sequence[FloatArray]:
+    def has(self, name: str) -> bool:
+        """Whether the file has this input."""
+        return any(tensor.name == name for tensor in self.inputs)
+
+    def __call__(self, *arrays: npt.NDArray[Any]) -> Sequence[FloatArray]:
         """The outputs of one inference.
 
         Raises:
@@ -67,8 +85,21 @@ class Network(Session):
         for array in arrays:
             if not np.isfinite(array).all():
                 raise ModelError(f"{self.name}: was given values that are not finite; report this with the file")
-        outputs = super().__call__(*arrays)
+        by_place = dict(zip(self._places, arrays, strict=True))
+        given = [np.asarray(by_place[i], _TYPES[tensor.type]) for i, tensor in enumerate(self.inputs)]
+        count = max((len(array) for array, each in zip(given, self._items, strict=True) if each), default=1)
+        if not self._single or count == 1:
+            return self._run(given)
+        parts = [
+            self._run([array[i : i + 1] if each else array for array, each in zip(given, self._items, strict=True)])
+            for i in range(count)
+        ]
+        return [np.concatenate(pieces) for pieces in zip(*parts, strict=True)]
+
+    def _run(self, arrays: Sequence[npt.NDArray[Any]]) -> Sequence[FloatArray]:
+        """One call of the file, in its own order and types."""
         wanted, promised = self._wanted
+        outputs = [np.asarray(output, np.float32) for output in super().__call__(*arrays)[: len(promised)]]
         sizes = {
             name: size
             for shape, array in zip(wanted, arrays, strict=True)
@@ -84,6 +115,33 @@ class Network(Session):
         require_finite(self.name, *outputs)
         return outputs
 
+    def _arranged(
+        self, inputs: Sequence[Shape] | Mapping[str, Shape], optional: Mapping[str, Shape]
+    ) -> tuple[Sequence[int], tuple[Shape, ...]]:
+        """Place of each array that a call is given among the file's inputs, and the shapes in the file's order."""
+        if not isinstance(inputs, Mapping):
+            return range(len(inputs)), tuple(inputs)
+        shapes = {**inputs, **{name: shape for name, shape in optional.items() if self.has(name)}}
+        names = [tensor.name for tensor in self.inputs]
+        if sorted(names) != sorted(shapes):
+            raise ModelError(
+                f"{self._file}: expected inputs {', '.join(inputs)} but found {', '.join(names)}; "
+                "this file is not the model it is named after"
+            )
+        return [names.index(name) for name in shapes], tuple(shapes[name] for name in names)
+
+    def _check(self, role: str, wanted: Sequence[Shape], found: Sequence[Tensor]) -> None:
+        if len(wanted) != len(found) or not all(map(_fits, wanted, found)):
+            raise ModelError(
+                f"{self._file}: expected {role} {_text(wanted)} but found "
+                f"{_text([tensor.shape for tensor in found])}; this file is not the model it is named after"
+            )
+        if other := {tensor.type for tensor in found} - set(_TYPES):
+            raise ModelError(
+                f"{self._file}: expected {role} of floating point but found {', '.join(sorted(other))}; "
+                "convert the file to float32 inputs and outputs"
+            )
+
 
 def require_finite(name: str, *outputs: npt.NDArray[np.floating]) -> None:
     """Refuse what a network gave, or what was made of it, when it is not finite.
@@ -97,13 +155,17 @@ def require_finite(name: str, *outputs: npt.NDArray[np.floating]) -> None:
 
 def _fits(wanted: Shape, found: Tensor) -> bool:
     return len(wanted) == len(found.shape) and all(
-        not isinstance(size, int) or size == want for want, size in zip(wanted, found.shape, strict=True)
+        not isinstance(size, int)
+        or want is None
+        or size == want
+        or (place == 0 and size == 1 and isinstance(want, str))
+        for place, (want, size) in enumerate(zip(wanted, found.shape, strict=True))
     )
 
 
 def _keeps(promised: Shape, found: Sequence[int], sizes: Mapping[str, int]) -> bool:
     return len(promised) == len(found) and all(
-        size == (sizes.get(want, size) if isinstance(want, str) else want)
+        want is None or size == (sizes.get(want, size) if isinstance(want, str) else want)
         for want, size in zip(promised, found, strict=True)
     )
 

@@ -1,0 +1,96 @@
+"""Networks: types, names and order of inputs, and files that take one item at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from onnx import TensorProto, helper
+
+from mien.errors import ModelError
+from mien.zoo.cards import ModelCard
+from mien.zoo.tensors import Network
+
+CARD = ModelCard("net", "swapper", "CC0-1.0", True, "made here")
+
+
+def product(
+    kind: int = TensorProto.FLOAT, batch: int | str = "n", order: Sequence[str] = ("target", "source")
+) -> bytes:
+    """target (n, 3) · source (n, 1), and twice that as a second output."""
+    shapes = {"target": (batch, 3), "source": (batch, 1)}
+    made = helper.make_graph(
+        [helper.make_node("Mul", ["target", "source"], ["y"]), helper.make_node("Add", ["y", "y"], ["twice"])],
+        "product",
+        [helper.make_tensor_value_info(name, kind, shapes[name]) for name in order],
+        [helper.make_tensor_value_info(name, kind, (batch, 3)) for name in ("y", "twice")],
+    )
+    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return bytes(model.SerializeToString())
+
+
+NAMED = {"source": ("n", 1), "target": ("n", 3)}
+SOURCE = np.array([[2.0], [3.0]], np.float32)
+TARGET = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT16, TensorProto.FLOAT, TensorProto.DOUBLE])
+@pytest.mark.parametrize("order", [("target", "source"), ("source", "target")])
+@pytest.mark.parametrize("batch", ["n", 1])
+def test_arrays_find_their_input_by_name_and_results_are_float32(
+    kind: int, order: Sequence[str], batch: int | str
+) -> None:
+    network = Network(CARD, "cpu", product(kind, batch, order), NAMED, [("n", 3), ("n", 3)])
+    once, twice = network(SOURCE, TARGET)
+    assert once.dtype == twice.dtype == np.float32
+    np.testing.assert_array_equal(once, SOURCE * TARGET)
+    np.testing.assert_array_equal(twice, 2 * SOURCE * TARGET)
+
+
+def test_inputs_without_names_are_given_in_the_files_order() -> None:
+    network = Network(CARD, "cpu", product(), [("n", 3), ("n", 1)], [("n", 3), ("n", 3)])
+    np.testing.assert_array_equal(network(TARGET, SOURCE)[0], SOURCE * TARGET)
+
+
+def test_outputs_to_spare_are_left_out() -> None:
+    network = Network(CARD, "cpu", product(), NAMED, [("n", 3)], spare=True)
+    (once,) = network(SOURCE, TARGET)
+    np.testing.assert_array_equal(once, SOURCE * TARGET)
+    with pytest.raises(ModelError, match=r"expected outputs n×3 but found n×3, n×3"):
+        Network(CARD, "cpu", product(), NAMED, [("n", 3)])
+
+
+def test_an_input_that_only_some_files_have_comes_last() -> None:
+    network = Network(
+        CARD, "cpu", product(), {"target": ("n", 3)}, [("n", 3)], optional={"source": ("n", 1)}, spare=True
+    )
+    assert network.has("source") and not network.has("weight")
+    np.testing.assert_array_equal(network(TARGET, SOURCE)[0], SOURCE * TARGET)
+
+
+def test_other_names_are_told() -> None:
+    with pytest.raises(ModelError, match=r"^net: expected inputs source, image but found target, source; this file is"):
+        Network(CARD, "cpu", product(), {"source": ("n", 1), "image": ("n", 3)}, [("n", 3)])
+
+
+@pytest.mark.parametrize("shape", [("n", 4), (2, 3), ("n", 3, 1)])
+def test_other_shapes_are_told(shape: tuple[Any, ...]) -> None:
+    with pytest.raises(ModelError, match=r"^net: expected inputs .* but found 1×3, 1×1; this file is not"):
+        Network(CARD, "cpu", product(batch=1), [shape, ("n", 1)], [("n", 3)], spare=True)
+
+
+def test_none_is_any_size() -> None:
+    network = Network(CARD, "cpu", product(batch=1), [(None, None), (None, None)], [(None, 3)], spare=True)
+    assert [tensor.shape for tensor in network.inputs] == [(1, 3), (1, 1)]
+    np.testing.assert_array_equal(network(TARGET[:1], SOURCE[:1])[0], SOURCE[:1] * TARGET[:1])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_values_that_are_not_finite_do_not_go_in(value: float) -> None:
+    network = Network(CARD, "cpu", product(), NAMED, [("n", 3)], spare=True)
+    spoilt: npt.NDArray[np.float32] = np.where(TARGET == 4, np.float32(value), TARGET)
+    with pytest.raises(ModelError, match=r"^net: was given values that are not finite"):
+        network(SOURCE, spoilt)
