@@ -6,13 +6,33 @@ Every field has a *scope*: `request` (anyone may set it), `operator` (whoever ru
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
-Device = Literal["auto", "cpu", "cuda", "tensorrt"]
+DEVICES = (
+    "auto, cpu, cuda, tensorrt, openvino, coreml, directml, rocm or migraphx, some of them by number as in cuda:0,1"
+)
+DEVICE = r"^(auto|cpu|coreml|(cuda|tensorrt|openvino|directml|rocm|migraphx)(:[0-9]{1,3}(,[0-9]{1,3})*)?)$"
 Scope = Literal["request", "operator", "local"]
 
+
+def is_device(text: str) -> bool:
+    """Whether this names a device, and none twice."""
+    numbers = text.partition(":")[2].split(",")
+    return re.fullmatch(DEVICE, text) is not None and len(set(numbers)) == len(numbers)
+
+
+def _check_device(text: str) -> str:
+    if not is_device(text):
+        raise PydanticCustomError("device", "choose {devices}", {"devices": DEVICES})  # a pattern tells nobody much
+    return text
+
+
+Device = Annotated[str, AfterValidator(_check_device), WithJsonSchema({"type": "string", "pattern": DEVICE})]
+"""Where networks run; `runtime.devices` tells what each part means."""
 
 TRIM = r"^$|^[0-9:.]*-[0-9:.]*$"
 RATE = r"^$|^[0-9]+(\.[0-9]+)?$|^[0-9]+/[0-9]+$"
@@ -28,7 +48,7 @@ class AnalyzeOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    device: Device = _field("auto", "operator", "Where networks run; a device that is not there is an error.")
+    device: Device = _field("auto", "operator", f"Where networks run: {DEVICES}. One that is not there is an error.")
     detector: str = _field("yunet", "request", "Face detector.")
     landmarker: str = _field("mesh478", "request", "Landmark model.")
     embedder: str = _field("mobilefacenet", "request", "Identity embedder.")
@@ -60,6 +80,13 @@ class AnalyzeOptions(BaseModel):
     )
     fallback: Literal["none", "cpu"] = _field(
         "none", "operator", "Where a network goes on when its device has no memory left even for one face."
+    )
+    memory_limit: int = _field(
+        0,
+        "operator",
+        "Megabytes that the process may take when it loads a network, else those not in use are closed; 0: no limit.",
+        ge=0,
+        le=10_000_000,
     )
 
 

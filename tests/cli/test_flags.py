@@ -25,11 +25,13 @@ def test_help_shows_text_limits_choices_and_default(mien: Mien, monkeypatch: pyt
     lines = mien("swap", "--help").out.splitlines()
     crf = next(line for line in lines if "--crf" in line)
     assert "Constant rate factor: lower is better and larger. [0 to 63] [default: 17]" in crf
-    device = next(line for line in lines if "--device" in line)
-    assert "[choices: auto, cpu, cuda, tensorrt] [default: auto]" in device
+    fallback = next(line for line in lines if "--fallback" in line)
+    assert "[choices: none, cpu] [default: none]" in fallback
     assert all(any(f"{flag(name)} " in line for line in lines) for name in SwapOptions.model_fields)
 
 
 def test_check_names_the_flag_and_the_value() -> None:
     with pytest.raises(OptionsError, match=r"^--min-face 4: input should be greater than or equal to 8$"):
         check(SwapOptions, {"min_face": 4})
+    with pytest.raises(OptionsError, match=r"^--device gpu: choose auto, cpu, cuda, tensorrt, .* as in cuda:0,1$"):
+        check(SwapOptions, {"device": "gpu"})
