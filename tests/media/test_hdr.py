@@ -103,12 +103,14 @@ def test_an_edit_changes_what_is_edited_and_nothing_else(transfer: int, seed: in
     assert np.abs(tones.to_sdr(made) - rgb)[far].max(initial=0) < 2e-3
 
 
-def hdr_frame(transfer: int, seed: int = 0, pixel_format: str = "yuv420p10le") -> VideoFrame:
+def hdr_frame(transfer: int, seed: int = 0, pixel_format: str = "yuv420p10le", luma: int | None = None) -> VideoFrame:
+    """Noise in every code, or grey with a little noise about a code of luma."""
     picture = av.VideoFrame(48, 36, pixel_format)
     rng = np.random.default_rng(seed)
-    for plane in picture.planes:
+    for number, plane in enumerate(picture.planes):
         rows = np.frombuffer(plane, np.uint16)  # type: ignore[call-overload]
-        rows[:] = rng.integers(0, 1024, rows.size)
+        middle = 512 if number else luma
+        rows[:] = rng.integers(0, 1024, rows.size) if luma is None else rng.integers(-9, 10, rows.size) + middle
     picture.colorspace, picture.color_range, picture.color_primaries, picture.color_trc = 9, 1, 9, transfer
     layout = PlaneFormat.of(picture)
     assert layout is not None
@@ -129,14 +131,14 @@ def test_writing_what_was_read_changes_no_sample(transfer: int, pixel_format: st
 
 @pytest.mark.parametrize("transfer", TRANSFERS, ids=NAMES)
 def test_a_face_is_pasted_as_bright_as_it_is_meant(transfer: int) -> None:
-    frame = hdr_frame(transfer)
+    frame = hdr_frame(transfer, luma=300)
     before = planes(frame.picture)
     skin = np.array([0.75, 0.55, 0.45], np.float32)
     mask = np.zeros((36, 48), np.float32)
     mask[8:28, 10:40] = 1
     frame.write(frame.box, np.broadcast_to(skin, (36, 48, 3)), mask)
-    off = np.abs(frame.read(Box(14, 12, 36, 24)) - skin)
-    assert off.mean() < 0.002 and off.max() < 0.02  # over the wildest noise
+    off = np.abs(frame.read(frame.box)[12:24, 14:36] - skin)
+    assert off.mean() < 0.002 and off.max() < 0.02
     y, u, v = (p.astype(np.float64) for p in planes(frame.picture))
     luma, blue, red = (y[12:24, 14:36] - 64) / 876, (u[8, 10] - 512) / 896, (v[8, 10] - 512) / 896
     rgb = np.array([luma.mean() + 1.4746 * red, 0, luma.mean() + 1.8814 * blue])
@@ -144,6 +146,38 @@ def test_a_face_is_pasted_as_bright_as_it_is_meant(transfer: int) -> None:
     assert np.abs(bt709(nits(rgb[None], transfer))[0] / WHITE - skin.astype(np.float64) ** 2.4).max() < 0.01
     after = planes(frame.picture)
     assert np.array_equal(before[0][mask == 0], after[0][mask == 0])
+
+
+@pytest.mark.parametrize("transfer", TRANSFERS, ids=NAMES)
+def test_an_edit_in_a_bright_picture_is_no_brighter_than_the_picture(transfer: int) -> None:
+    """Differences between light skins stay what they are; nothing becomes a lamp."""
+    code = 600 if transfer == PQ else 820  # brighter than an ordinary picture's white
+    frame = hdr_frame(transfer, luma=code)
+    light = float(nits(np.full((1, 3), (code - 64) / 876), transfer)[0, 0])
+    shown = frame.read(frame.box)
+    exposure = float(shown.mean()) ** 2.4 * WHITE / light
+    assert light > WHITE > light * exposure
+    for level in (0.7, 0.8, 0.9, 1.0):
+        frame = hdr_frame(transfer, luma=code)
+        frame.write(frame.box, np.full((36, 48, 3), level, np.float32), np.ones((36, 48), np.float32))
+        y = (planes(frame.picture)[0].astype(np.float64) - 64) / 876
+        made = float(nits(np.full((1, 3), y.mean()), transfer)[0, 0])
+        assert made == pytest.approx(level**2.4 * WHITE / exposure, rel=0.02)
+        assert made < 2.4 * light
+
+
+@pytest.mark.parametrize("transfer", TRANSFERS, ids=NAMES)
+def test_a_lamp_beside_an_edit_keeps_its_light(transfer: int) -> None:
+    frame = hdr_frame(transfer, luma=300)
+    rows = np.frombuffer(frame.picture.planes[0], np.uint16).reshape(36, -1)  # type: ignore[call-overload]
+    rows[:2, :2] = 940
+    before = planes(frame.picture)
+    rgb = frame.read(frame.box)
+    rgb[10:20, 10:20] *= np.float32(0.8)
+    frame.write(frame.box, rgb, np.ones((36, 48), np.float32))
+    after = planes(frame.picture)
+    assert np.array_equal(before[0][:9], after[0][:9])
+    assert (after[0][12:18, 12:18] < before[0][12:18, 12:18]).all()
 
 
 @pytest.mark.parametrize("transfer", TRANSFERS, ids=NAMES)

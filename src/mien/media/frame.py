@@ -201,6 +201,8 @@ class VideoFrame(Frame):
         self.format = shared
         self.index, self.time = index, time
         self.width, self.height = self._size()
+        self._tones: dict[Box, ToneMap] = {}
+        """How boxes of an HDR picture were shown, so that they are taken back the same way."""
 
     def thumbnail(self, side: int) -> ByteArray:
         """See `Frame.thumbnail`."""
@@ -212,26 +214,26 @@ class VideoFrame(Frame):
         size = self.format.orientation.size(*shown)
         small = self.format.converter.thumbnail(self.picture, *size, colorspace, deep=self.format.tones is not None)
         if self.format.tones is not None:
-            small = np.rint(self.format.tones.to_sdr(small) * np.float32(255)).astype(np.uint8)
+            small = np.rint(self.format.tones.exposed(small).to_sdr(small) * np.float32(255)).astype(np.uint8)
         return np.ascontiguousarray(self.format.orientation.apply(small))
 
     def read(self, box: Box) -> Image:
         """See `Frame.read`."""
         self._check_box(box)
-        if self.format.stretch is None:
-            return self._read(box)
-        source = self.format.stretch.source(box, *self._upright())
-        return self.format.stretch.show(self._read(source), source, box)
+        return self._shown(box, box)
 
     def write(self, box: Box, rgb: Image, mask: FloatArray) -> None:
         """See `Frame.write`."""
+        whole = box
         box, rgb, mask = self._check_edit(box, rgb, mask)
         if box.empty:
             return
+        if self.format.tones is not None and whole not in self._tones:
+            self._shown(whole, whole)
         if self.format.stretch is not None:
-            box, rgb, mask = self._unstretched(self.format.stretch, box, rgb, mask)
+            box, rgb, mask = self._unstretched(self.format.stretch, box, whole, rgb, mask)
         if self.format.tones is not None:
-            rgb = self.format.tones.edited(as_float(self._signal(box)), rgb)
+            rgb = self._tones[whole].edited(as_float(self._signal(box)), rgb)
         rgb, mask = self.format.orientation.undo(rgb), self.format.orientation.undo(mask)
         # The decoder still refers to this picture; views taken before this call would point at its copy.
         self.picture.make_writable()
@@ -243,7 +245,8 @@ class VideoFrame(Frame):
         """See `Frame.replace`."""
         rgb = as_float(array)
         if self.format.tones is not None:
-            rgb = self.format.tones.from_sdr(rgb)
+            rgb = self._tones.get(self.box, self.format.tones).from_sdr(rgb)
+        self._tones.clear()
         if self.format.stretch is not None:
             height, width = rgb.shape[:2]
             size = (round(width / self.format.stretch.x), round(height / self.format.stretch.y))
@@ -280,16 +283,28 @@ class VideoFrame(Frame):
         rgb = by_field.read(planes.views(self.picture, layout), layout, self._stored(box))
         return self.format.orientation.apply(rgb)
 
-    def _read(self, box: Box) -> Image:
-        """RGB of a box of upright samples."""
+    def _shown(self, box: Box, whole: Box) -> Image:
+        """RGB of a box of square pixels, as a part of the whole that is read or edited."""
+        if self.format.stretch is None:
+            return self._read(box, whole)
+        source = self.format.stretch.source(box, *self._upright())
+        return self.format.stretch.show(self._read(source, whole), source, box)
+
+    def _read(self, box: Box, whole: Box) -> Image:
+        """RGB of a box of upright samples; of HDR as the whole was shown first."""
         rgb = self._signal(box)
-        return rgb if self.format.tones is None else self.format.tones.to_sdr(as_float(rgb))
+        if self.format.tones is None:
+            return rgb
+        signal = as_float(rgb)
+        if whole not in self._tones:
+            self._tones[whole] = self.format.tones.exposed(signal)
+        return self._tones[whole].to_sdr(signal)
 
     def _unstretched(
-        self, stretch: Stretch, box: Box, rgb: FloatArray, mask: FloatArray
+        self, stretch: Stretch, box: Box, whole: Box, rgb: FloatArray, mask: FloatArray
     ) -> tuple[Box, FloatArray, FloatArray]:
         """An edit of square pixels as one of samples: the change is what is brought back, so none stays none."""
-        change = (rgb - as_float(self.read(box))) * mask[..., None]
+        change = (rgb - as_float(self._shown(box, whole))) * mask[..., None]
         source = stretch.source(box, *self._upright())
         part = stretch.undo(np.dstack([change, mask]), box, source)
-        return source, as_float(self._read(source)) + part[..., :3], (part[..., 3] > 0).astype(np.float32)
+        return source, as_float(self._read(source, whole)) + part[..., :3], (part[..., 3] > 0).astype(np.float32)
