@@ -37,7 +37,7 @@ class Net:
         """So many channels at full width, in this net; a multiple of four."""
         return max(1, round(channels * self._width / 4)) * 4
 
-    def constant(self, values: npt.ArrayLike, name: str = "", dtype: npt.DTypeLike = None) -> str:
+    def constant(self, values: npt.ArrayLike, name: str = "", dtype: npt.DTypeLike | None = None) -> str:
         """An initializer."""
         array = np.asarray(values, dtype)
         name = name or f"c{len(self._constants)}"

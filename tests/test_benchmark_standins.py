@@ -14,7 +14,7 @@ from benchmarks.nets import Net, multiply_adds, parameters, save
 from benchmarks.standins import STAND_INS
 
 TINY = 0.04
-OUTPUTS = {
+OUTPUTS: dict[str, list[tuple[int, ...]]] = {
     "inswapper_128": [(1, 3, 128, 128)],
     "gfpgan_1.4": [(1, 3, 512, 512)],
     "scrfd_10g": [(2 * 64**2, 1), (2 * 32**2, 1), (2 * 16**2, 1), (8192, 4), (2048, 4), (512, 4)],
