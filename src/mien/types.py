@@ -56,6 +56,8 @@ class Detection:
     """0–1."""
     keypoints: FloatArray
     """(5, 2) left eye, right eye, nose tip, left and right mouth corner; left = smaller x when upright."""
+    guessed: bool = False
+    """Whether the keypoints are only where those of most faces lie in such a box: the detector gives none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

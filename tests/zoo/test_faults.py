@@ -22,6 +22,7 @@ from mien.runtime.session import Runtime
 from mien.types import FloatArray, Patch
 from mien.zoo.cards import Weights
 from mien.zoo.contracts import check_patches
+from mien.zoo.detectors.retinaface import RetinaFaceMnet025
 from mien.zoo.detectors.yunet import YuNet
 from mien.zoo.embedders.mobilefacenet import MobileFaceNet
 from mien.zoo.expressions.blendshapes52 import Blendshapes52
@@ -66,7 +67,10 @@ class Liar:
         x = feeds["i0"]
         height, width = x.shape[2], x.shape[-1]
         cells = iter([(height // stride) * (width // stride) for stride in (8, 16, 32)] * 4)
-        sizes: dict[str, Callable[[], int]] = {"n": lambda: len(x), "cells": lambda: next(cells)}
+        priors = 2 * sum((height // stride) * (width // stride) for stride in (8, 16, 32))
+        sizes: dict[str, Callable[[], int]] = {
+            "n": lambda: len(x), "cells": lambda: next(cells), "priors": lambda: priors
+        }  # fmt: skip
         outputs = [
             np.full([size if isinstance(size, int) else sizes[size]() for size in shape], 0.5, np.float32)
             for shape in self._outputs
@@ -81,6 +85,7 @@ def crops(size: int) -> npt.NDArray[np.uint8]:
 
 ADAPTERS: Mapping[str, tuple[Any, Callable[[Any], Any]]] = {
     "yunet": (YuNet, lambda model: model(np.zeros((64, 96, 3), np.uint8), 0.3)),
+    "retinaface_mnet025": (RetinaFaceMnet025, lambda model: model(np.zeros((64, 96, 3), np.uint8), 0.3)),
     "mesh478": (Mesh478, lambda model: model(crops(256))),
     "mobilefacenet": (MobileFaceNet, lambda model: model(crops(112))),
     "blendshapes52": (Blendshapes52, lambda model: model(np.random.default_rng(0).random((2, 478, 3), np.float32))),

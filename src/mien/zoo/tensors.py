@@ -42,6 +42,7 @@ class Network(Session):
         outputs: in the file's order.
         optional: inputs by name that only some files of the family have; their arrays come last. See `has`.
         spare: the file may have outputs beyond `outputs`; they are left out.
+        or_outputs: another layout of the outputs, which some exports of the family have.
 
     Raises:
         ModelError: the file is not the one that shipped, or its inputs and outputs are others than expected.
@@ -58,12 +59,15 @@ class Network(Session):
         *,
         optional: Mapping[str, Shape] = MappingProxyType({}),
         spare: bool = False,
+        or_outputs: Sequence[Shape] | None = None,
     ) -> None:
         if file is None:
             if card.bundled is None:
                 raise ModelError(f"{card.name}: no weights ship with mien; pass a file")
             file = card.bundled.checked()
         super().__init__(file, where, name=card.name)
+        if or_outputs is not None and _all_fit(or_outputs, self.outputs):
+            outputs = or_outputs
         self._places, wanted = self._arranged(inputs, optional)
         self._wanted = (wanted, tuple(outputs))
         given = self.outputs[: len(outputs)] if spare else self.outputs
@@ -131,7 +135,7 @@ class Network(Session):
         return [names.index(name) for name in shapes], tuple(shapes[name] for name in names)
 
     def _check(self, role: str, wanted: Sequence[Shape], found: Sequence[Tensor]) -> None:
-        if len(wanted) != len(found) or not all(map(_fits, wanted, found)):
+        if not _all_fit(wanted, found):
             raise ModelError(
                 f"{self._file}: expected {role} {_text(wanted)} but found "
                 f"{_text([tensor.shape for tensor in found])}; this file is not the model it is named after"
@@ -151,6 +155,10 @@ def require_finite(name: str, *outputs: npt.NDArray[np.floating]) -> None:
     """
     if not all(np.isfinite(output).all() for output in outputs):
         raise ModelError(f"{name}: the model gave values that are not finite; verify the file and the device")
+
+
+def _all_fit(wanted: Sequence[Shape], found: Sequence[Tensor]) -> bool:
+    return len(wanted) == len(found) and all(map(_fits, wanted, found))
 
 
 def _fits(wanted: Shape, found: Tensor) -> bool:

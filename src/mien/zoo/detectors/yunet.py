@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
 from mien.errors import ModelError
 from mien.runtime.session import Where
 from mien.types import ByteArray, Detection, FloatArray
+from mien.zoo.anchors import detections, fit
 from mien.zoo.cards import ModelCard, Weights
-from mien.zoo.nms import nms
 from mien.zoo.registry import register
-from mien.zoo.tensors import Network, require_finite
+from mien.zoo.tensors import Network
 
 STRIDES = (8, 16, 32)
 
@@ -35,24 +36,47 @@ class YuNet:
     """Detector; finds upright faces of about 10 px and more in the image it is given."""
 
     card: ModelCard
+    sides: ClassVar[tuple[str | None, str | None]] = ("h", "w")
+    """Height and width of the input; None may be fixed."""
 
     def __init__(self, where: Where = "auto", file: Path | bytes | None = None) -> None:
-        outputs = [("n", "cells", width) for width in (1, 1, 4, 10) for _ in STRIDES]
-        self._network = Network(self.card, where, file, [("n", 3, "h", "w")], outputs)
+        count = "cells" if all(self.sides) else None
+        outputs = [("n", count, width) for width in (1, 1, 4, 10) for _ in STRIDES]
+        self._network = Network(self.card, where, file, [("n", 3, *self.sides)], outputs)
 
     def __call__(self, image: ByteArray, min_score: float) -> list[Detection]:
         """Faces in one H×W×3 RGB uint8 image, best first, in its pixels."""
-        height, width = (-(-side // 32) * 32 for side in image.shape[:2])
-        padded = np.zeros((1, 3, height, width), np.float32)
-        padded[0, :, : image.shape[0], : image.shape[1]] = image[:, :, ::-1].transpose(2, 0, 1)
-        outputs = self._network(padded)
+        fitted = fit(image, self._network)
+        width, height = fitted.size
+        outputs = self._network(fitted.image[None, :, :, ::-1].transpose(0, 3, 1, 2).astype(np.float32, order="C"))
         cells = [(height // stride) * (width // stride) for stride in STRIDES] * 4
         if any(output.shape[:2] != (1, count) for output, count in zip(outputs, cells, strict=True)):
             found = ", ".join(str(output.shape[1]) for output in outputs)
             raise ModelError(f"{self.card.name}: gave {found} cells, not {cells}; this file is not YuNet")
         boxes, scores, points = decode(outputs, width, height, min_score)
-        require_finite(self.card.name, boxes, points)
-        return [Detection(boxes[i], float(scores[i]), points[i]) for i in nms(boxes, scores)]
+        return detections(self.card.name, boxes, scores, points, fitted.scale)
+
+
+@register(
+    ModelCard(
+        name="yunet_2023mar",
+        task="detector",
+        licence="MIT",
+        commercial=True,
+        origin="https://github.com/opencv/opencv_zoo/tree/main/models/face_detection_yunet",
+        weights=Weights(
+            "face_detection_yunet_2023mar.onnx",
+            "8f2383e4dd3cfbb4553ea8718107fc0423210dc964f9f4280604804ed2552fa4",
+            232589,
+            ("https://huggingface.co/opencv/face_detection_yunet/resolve/main/face_detection_yunet_2023mar.onnx",),
+            bundled=False,
+        ),
+    )
+)
+class YuNet2023Mar(YuNet):
+    """The one of OpenCV's zoo, whose input is fixed to 640 × 640 in some exports."""
+
+    sides = (None, None)
 
 
 def decode(
