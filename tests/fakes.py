@@ -157,6 +157,10 @@ class FakeEmbedder:
         colours = crops.reshape(len(crops), -1, 3).mean(1)
         return np.stack([embedding(float(np.arctan2(green, red))) for red, green, _ in colours])
 
+    def raw(self, crops: ByteArray) -> FloatArray:
+        """The mean colour, 0–255."""
+        return np.asarray(crops.reshape(len(crops), -1, 3).mean(1), np.float32)
+
 
 class FakeDetector:
     """Finds nothing."""
@@ -183,10 +187,11 @@ class FakeLandmarker:
 class FakeZoo(Zoo):
     """Made-up models."""
 
-    def __init__(self, swapper: FakeSwapper | None = None) -> None:
+    def __init__(self, swapper: FakeSwapper | None = None, more: Mapping[tuple[Task, str], Any] | None = None) -> None:
         super().__init__("cpu")
         self.swapper, self.masker = swapper or FakeSwapper(), FakeMasker()
         self._loaded = {
+            **(more or {}),
             ("swapper", "texture"): self.swapper,
             ("masker", "occluder"): self.masker,
             ("embedder", "mobilefacenet"): FakeEmbedder(),

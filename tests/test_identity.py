@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -12,12 +13,12 @@ import pytest
 
 from mien.errors import MediaError, MienError, NoFaceError, OutputError
 from mien.identity import Identity
-from mien.identity_data import IdentityData
 from mien.shape import NOISE
 from mien.types import Face, Image
 from mien.zoo.registry import Zoo
 
 PORTRAIT = "female_031.jpg"
+NUMBERS = ("embedding", "texture", "trust", "mesh", "shape", "keypoints")
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +36,11 @@ def test_an_identity_holds_what_the_contract_says(woman: Identity) -> None:
     side = data.texture.shape[0]
     assert data.texture.shape == (side, side, 3) and data.trust.shape == (side, side) and side in (256, 512, 1024)
     assert data.mesh.shape == (478, 3) and data.shape.shape == (468, 3)
-    for field in fields(IdentityData):
-        values = getattr(data, field.name)
-        assert values.dtype == np.float32 and np.isfinite(values).all(), field.name
+    for name in NUMBERS:
+        values = getattr(data, name)
+        assert values.dtype == np.float32 and np.isfinite(values).all(), name
+    assert data.photo is not None and data.keypoints is not None
+    assert data.photo.dtype == np.uint8 and data.keypoints.shape == (5, 2) and data.embeddings == {}
     assert data.texture.min() >= 0 and data.texture.max() <= 1
     assert data.trust.min() >= 0 and data.trust.max() <= 1
     assert 0.4 < (data.trust > 0.5).mean() < 0.9
@@ -57,6 +60,16 @@ def test_the_mesh_is_the_faces_own_in_the_pixels_of_its_crop(woman: Identity, wo
     assert np.ptp(shift[:, :2], axis=0).max() < 0.5
     np.testing.assert_allclose(shift[0, :2], shift[0, :2].round(), atol=0.05)
     assert (woman.data.mesh[:, :2].min(0) > 0).all()
+
+
+def test_the_photo_shows_the_face_with_room_for_every_template(woman: Identity, woman_face: tuple[Image, Face]) -> None:
+    photo, keypoints = woman.data.photo, woman.data.keypoints
+    assert photo is not None and keypoints is not None
+    image, face = woman_face
+    shift = (face.keypoints - keypoints).mean(0).round().astype(int)
+    np.testing.assert_allclose(face.keypoints - keypoints, [shift] * 5, atol=0.5)
+    height, width = photo.shape[:2]
+    np.testing.assert_array_equal(photo, image[shift[1] : shift[1] + height, shift[0] : shift[0] + width])
 
 
 def test_two_photos_fuse(woman: Identity, two: Identity) -> None:
@@ -80,9 +93,18 @@ def test_the_same_photo_twice_is_that_photo(portraits: Path, models: Zoo, woman:
 
 def test_saved_and_loaded_it_is_the_same_within_rounding(woman: Identity, tmp_path: Path) -> None:
     path = tmp_path / "woman.npz"
+    raw = {"arcface_w600k_r50": np.arange(512, dtype=np.float32), "own name": np.ones(3, np.float32)}
+    woman = Identity(replace(woman.data, embeddings=raw))
     woman.save(path)
     loaded = Identity.load(path).data
-    for name, tolerance in (("embedding", 0), ("mesh", 0), ("shape", 0), ("texture", 1e-5), ("trust", 0.51 / 255)):
+    assert loaded.photo is not None and woman.data.photo is not None and loaded.photo.dtype == np.uint8
+    np.testing.assert_array_equal(loaded.photo, woman.data.photo)
+    assert set(loaded.embeddings) == set(raw)
+    for name in raw:
+        np.testing.assert_array_equal(loaded.embeddings[name], raw[name])
+    rounded = {"texture": 1e-5, "trust": 0.51 / 255}
+    for name in NUMBERS:
+        tolerance = rounded.get(name, 0)
         stored = getattr(loaded, name)
         assert stored.dtype == np.float32
         np.testing.assert_allclose(stored, getattr(woman.data, name), atol=tolerance, rtol=0)
@@ -97,7 +119,7 @@ def test_saving_leaves_one_file_without_pickles_and_of_any_name(woman: Identity,
     woman.save(str(path))
     assert [p.name for p in tmp_path.iterdir()] == ["no ending"]
     with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
-        assert {field.name for field in fields(IdentityData)} <= set(stored)
+        assert {*NUMBERS, "photo"} <= set(stored)
         assert all(stored[name].dtype != object for name in stored)
     np.testing.assert_array_equal(Identity.load(path).embedding, woman.embedding)
 
@@ -114,7 +136,10 @@ def test_what_cannot_be_written_is_an_output_error_that_leaves_nothing(woman: Id
 def small(woman: Identity) -> Identity:
     """The identity with a texture of a few texels."""
     data = woman.data
-    return Identity(replace(data, texture=data.texture[:32, :32], trust=data.trust[:32, :32]))
+    assert data.photo is not None
+    return Identity(
+        replace(data, texture=data.texture[:32, :32], trust=data.trust[:32, :32], photo=data.photo[:32, :32])
+    )
 
 
 def stored(woman: Identity, tmp_path: Path) -> bytes:
@@ -143,7 +168,7 @@ def array_file() -> bytes:
         b"PK\x03\x04 a zip of nothing",
         array_file(),
         archive(other=np.zeros(3)),
-        archive(format=np.int32(1), embedding=np.zeros(8)),
+        archive(format=np.int32(2), embedding=np.zeros(8)),
         archive(format=np.int32(999)),
         archive(format=np.zeros(5)),
         archive(format=np.array({"a": 1}, object)),
@@ -180,17 +205,43 @@ def test_a_damaged_file_is_a_media_error(woman: Identity, tmp_path: Path) -> Non
             Identity.load(path)
 
 
-def test_an_identity_of_another_version_is_told_apart(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [1, 999])
+def test_an_identity_of_another_version_is_told_apart(tmp_path: Path, version: int) -> None:
     path = tmp_path / "newer.npz"
-    path.write_bytes(archive(format=np.int32(999)))
+    path.write_bytes(archive(format=np.int32(version)))
     with pytest.raises(MediaError, match="version"):
         Identity.load(path)
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(IdentityData)])
+def test_an_identity_without_a_photo_is_kept_as_well(woman: Identity, tmp_path: Path) -> None:
+    path = tmp_path / "bare.npz"
+    Identity(replace(small(woman).data, photo=None, keypoints=None)).save(path)
+    loaded = Identity.load(path).data
+    assert loaded.photo is None and loaded.keypoints is None and loaded.embeddings == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("photo", np.zeros((5, 7, 4), np.uint8)),
+        ("photo", np.zeros((0, 7, 3), np.uint8)),
+        ("photo", np.zeros((5, 7, 3), np.float32)),
+        ("embeddings", {"a": np.zeros((2, 2), np.float32)}),
+        ("embeddings", {"a": np.full(4, np.nan, np.float32)}),
+    ],
+)
+def test_other_photos_and_embeddings_are_a_media_error(woman: Identity, tmp_path: Path, name: str, value: Any) -> None:
+    path = tmp_path / "odd.npz"
+    Identity(replace(small(woman).data, **{name: value})).save(path)
+    with pytest.raises(MediaError, match=r"odd\.npz: not an identity made by mien"):
+        Identity.load(path)
+
+
+@pytest.mark.parametrize("name", NUMBERS)
 def test_arrays_of_other_shapes_are_a_media_error(woman: Identity, tmp_path: Path, name: str) -> None:
     path = tmp_path / "odd.npz"
-    Identity(replace(small(woman).data, **{name: np.zeros((5, 7), np.float32)})).save(path)
+    other: dict[str, Any] = {name: np.zeros((5, 7), np.float32)}
+    Identity(replace(small(woman).data, **other)).save(path)
     with pytest.raises(MediaError, match=r"odd\.npz"):
         Identity.load(path)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from mien.types import FloatArray
+from mien.types import ByteArray, FloatArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,3 +22,9 @@ class IdentityData:
     """(478, 3) mesh of the best photo, pixels."""
     shape: FloatArray
     """(468, 3) neutral shape in the canonical frame, cm; see `mien.shape`."""
+    photo: ByteArray | None = None
+    """(h, w, 3) RGB, the best photo around its face, for models that take a picture; None where there is none."""
+    keypoints: FloatArray | None = None
+    """(5, 2) of that face, in pixels of `photo`."""
+    embeddings: Mapping[str, FloatArray] = field(default_factory=dict)
+    """Embedder → (D,) mean over the photos of what its network gave, not normalised."""

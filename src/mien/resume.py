@@ -80,8 +80,10 @@ def _weights(options: SwapOptions, zoo: Zoo) -> Iterator[tuple[str, str]]:
 
 def _digest(identity: IdentityData) -> str:
     total = hashlib.sha256()
-    for field in fields(identity):
-        array = np.ascontiguousarray(getattr(identity, field.name))
-        total.update(f"{field.name} {array.dtype.str} {array.shape}\n".encode())
-        total.update(array.tobytes())
+    values = {field.name: getattr(identity, field.name) for field in fields(identity)}
+    for name, value in sorted({**values, **identity.embeddings, "embeddings": None}.items()):
+        if value is not None:
+            array = np.ascontiguousarray(value)
+            total.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+            total.update(array.tobytes())
     return total.hexdigest()
