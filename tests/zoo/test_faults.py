@@ -34,7 +34,7 @@ from mien.zoo.tensors import Network, Shape
 
 
 class Value:
-    def __init__(self, name: str, shape: Sequence[int | str]) -> None:
+    def __init__(self, name: str, shape: Sequence[int | str | None]) -> None:
         self.name, self.shape, self.type = name, shape, "tensor(float)"
 
 
@@ -43,8 +43,8 @@ class Liar:
 
     def __init__(
         self,
-        inputs: Sequence[Sequence[int | str]],
-        outputs: Sequence[Sequence[int | str]],
+        inputs: Sequence[Sequence[int | str | None]],
+        outputs: Sequence[Sequence[int | str | None]],
         spoil: Callable[[list[FloatArray]], None],
     ) -> None:
         self._inputs, self._outputs, self._spoil = inputs, outputs, spoil
@@ -68,8 +68,8 @@ class Liar:
         height, width = x.shape[2], x.shape[-1]
         cells = iter([(height // stride) * (width // stride) for stride in (8, 16, 32)] * 4)
         priors = 2 * sum((height // stride) * (width // stride) for stride in (8, 16, 32))
-        sizes: dict[str, Callable[[], int]] = {
-            "n": lambda: len(x), "cells": lambda: next(cells), "priors": lambda: priors
+        sizes: dict[str | None, Callable[[], int]] = {
+            "n": lambda: len(x), "cells": lambda: next(cells), None: lambda: priors
         }  # fmt: skip
         outputs = [
             np.full([size if isinstance(size, int) else sizes[size]() for size in shape], 0.5, np.float32)

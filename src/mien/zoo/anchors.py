@@ -38,11 +38,12 @@ def fit(image: ByteArray, network: Network, multiple: int = 32) -> Fitted:
     An input that is free gets the picture at its own size, its sides rounded up to the next `multiple`.
     """
     height, width = image.shape[:2]
-    free = [-(-side // multiple) * multiple for side in (height, width)]
-    tall, wide = (s if isinstance(s, int) else f for s, f in zip(network.inputs[0].shape[2:4], free, strict=True))
-    ratio = min(tall / height, wide / width)
+    tall, wide = (-(-side // multiple) * multiple for side in (height, width))
     rows, columns = height, width
-    if (tall, wide) != tuple(free):
+    fixed = network.inputs[0].shape[2:4]
+    if isinstance(fixed[0], int) and isinstance(fixed[1], int):
+        tall, wide = fixed[0], fixed[1]
+        ratio = min(tall / height, wide / width)
         rows, columns = (max(1, min(room, round(side * ratio))) for room, side in ((tall, height), (wide, width)))
         method = cv2.INTER_AREA if ratio < 1 else cv2.INTER_LINEAR
         image = np.asarray(cv2.resize(image, (columns, rows), interpolation=method), np.uint8)

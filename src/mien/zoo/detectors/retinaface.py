@@ -28,15 +28,12 @@ class RetinaFace:
     """
 
     card: ModelCard
-    sides: ClassVar[tuple[str | None, str | None]] = (None, None)
-    """Height and width of the input; None may be fixed."""
     priors: ClassVar[tuple[tuple[int, int], ...]] = ((16, 32), (64, 128), (256, 512))
     """Sides in pixels of the two square priors of each cell, by stride."""
 
     def __init__(self, where: Where = "auto", file: Path | bytes | None = None) -> None:
-        count = "priors" if all(self.sides) else None
-        outputs = [("n", count, width) for width in (4, 2, 10)]
-        self._network = Network(self.card, where, file, [("n", 3, *self.sides)], outputs)
+        outputs = [("n", None, width) for width in (4, 2, 10)]
+        self._network = Network(self.card, where, file, [("n", 3, None, None)], outputs)
 
     def __call__(self, image: ByteArray, min_score: float) -> list[Detection]:
         """Faces in one H×W×3 RGB uint8 image of any size, best first, in its pixels."""
@@ -80,7 +77,6 @@ def decode(
 class RetinaFaceMnet025(RetinaFace):
     """The small one: MobileNet 0.25, one of the two detectors that ship."""
 
-    sides = ("h", "w")
     priors = ((10, 20), (32, 64), (128, 256))
 
 
