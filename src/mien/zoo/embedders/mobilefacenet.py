@@ -38,5 +38,9 @@ class MobileFaceNet:
 
     def __call__(self, crops: ByteArray) -> FloatArray:
         """N×112×112×3 RGB uint8 → N×128, L2-normalised."""
+        return unit(self.card.name, self.raw(crops))
+
+    def raw(self, crops: ByteArray) -> FloatArray:
+        """N×112×112×3 RGB uint8 → N×128 as the network gave them."""
         (embeddings,) = self._network(to_nchw(crops, IMAGENET_MEAN, IMAGENET_STD))
-        return unit(self.card.name, embeddings)
+        return embeddings
