@@ -26,6 +26,7 @@ from mien.views import (
     turned,
     view_of,
 )
+from mien.zoo.cascade import load_detector
 from mien.zoo.nms import nms
 from mien.zoo.registry import Zoo
 
@@ -65,7 +66,7 @@ class FaceFinder:
     def __init__(self, zoo: Zoo, options: AnalyzeOptions | None = None) -> None:
         self._options = options or AnalyzeOptions()
         self._zoo = zoo
-        self._detector = zoo.load("detector", self._options.detector)
+        self._detector = load_detector(zoo, self._options.detector)
         self._landmarker = zoo.load("landmarker", self._options.landmarker)
 
     def __call__(
@@ -125,7 +126,7 @@ class FaceFinder:
 
     def _detect(self, views: Iterator[View]) -> list[Detection]:
         """Detections of all views, in frame pixels, overlapping ones removed."""
-        hits = [(hit, hit.score - view.handicap) for view in views for hit in self._look(view)]
+        hits = [(hit, hit.score - view.handicap - hit.guessed) for view in views for hit in self._look(view)]
         if not hits:
             return []
         keep = nms(np.stack([hit.bbox for hit, _ in hits]), np.array([rank for _, rank in hits], np.float32))
@@ -142,7 +143,7 @@ class FaceFinder:
             corners = transform(np.array([[x0, y0], [x1, y0], [x1, y1], [x0, y1]], np.float32), view.to_frame)
             bbox = np.concatenate([corners.min(0), corners.max(0)])
             if max(bbox[2:] - bbox[:2]) >= self._options.min_face - SLACK:
-                yield Detection(bbox, hit.score, transform(hit.keypoints, view.to_frame))
+                yield Detection(bbox, hit.score, transform(hit.keypoints, view.to_frame), hit.guessed)
 
     def _describe(self, frame: Frame, base: View, hits: list[Detection]) -> list[Face]:
         """Faces of the detections that the landmarker confirms, each face once."""
@@ -165,7 +166,7 @@ class FaceFinder:
         landmarker is happy to put a mesh on a face the wrong way up. So doubtful faces are looked at again,
         each by itself at eight angles: the best score tells which way is up.
         """
-        if hit.score >= UPRIGHT and abs(angle_of(hit.keypoints)) < np.pi / 8:
+        if hit.score >= UPRIGHT and not hit.guessed and abs(angle_of(hit.keypoints)) < np.pi / 8:
             return hit
         x0, y0, x1, y1 = hit.bbox
         centre, side = np.array([(x0 + x1) / 2, (y0 + y1) / 2], np.float32), 2 * float(max(x1 - x0, y1 - y0))

@@ -49,7 +49,7 @@ class AnalyzeOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     device: Device = _field("auto", "operator", f"Where networks run: {DEVICES}. One that is not there is an error.")
-    detector: str = _field("yunet", "request", "Face detector.")
+    detector: str = _field("yunet", "request", "Face detectors, joined by +.")
     landmarker: str = _field("mesh478", "request", "Landmark model.")
     embedder: str = _field("mobilefacenet", "request", "Identity embedder.")
     min_score: float = _field(0.6, "request", "Detector score below which a face is ignored.", ge=0, le=1)

@@ -18,8 +18,8 @@ from mien.zoo.registry import register
 from mien.zoo.tensors import Network
 
 STRIDES = (4, 8, 16, 32, 64, 128)
-LAYOUT = np.array([(0.30, 0.41), (0.70, 0.41), (0.50, 0.62), (0.33, 0.79), (0.67, 0.79)], np.float32)
-"""Where the points of an upright face lie in its box."""
+LAYOUT = np.array([(0.266, 0.392), (0.734, 0.392), (0.5, 0.597), (0.293, 0.737), (0.707, 0.737)], np.float32)
+"""Where the points of upright faces lie in their boxes: YuNet's mean over 61 portraits, made symmetric."""
 
 
 @register(
