@@ -149,7 +149,8 @@ def parse_options(model: type[_O], values: Mapping[str, Any]) -> _O:
 
 
 def _zoo(options: AnalyzeOptions) -> Zoo:
-    return Zoo(options.device, fallback=options.fallback, timeout=options.model_timeout)
+    limit = options.memory_limit
+    return Zoo(options.device, fallback=options.fallback, timeout=options.model_timeout, memory_limit=limit)
 
 
 def _load(options: SwapOptions, zoo: Zoo) -> None:

@@ -122,13 +122,13 @@ def test_an_inference_is_ended_when_it_was_seen_often_enough_whatever_time_went_
     session = Session(_loop_model(), "cpu", threads=1)
     thread = threading.Thread(target=_endless, args=(session,))
     thread.start()
-    while not session._running:
+    while not session.replicas[0].running:
         time.sleep(0.001)
-    (call,) = session._running
+    (call,) = session.replicas[0].running
     for _ in range(3):
         session.expire(3)
         assert not call.expired
     session.expire(3)
     assert call.expired
     thread.join(10)
-    assert not session._running
+    assert not session.replicas[0].running

@@ -5,11 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,78 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mien.errors import DeviceError, ModelError
-from mien.options import Device
-from mien.runtime.graph import PROVIDERS, Graph
 from mien.runtime.memory import is_out_of_memory
-from mien.runtime.session import Fallback, Runtime, Session
 from mien.zoo.cards import ModelCard
 from mien.zoo.registry import Zoo
-
-ARENA = (
-    "[ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : Non-zero status code returned while running Conv node. "
-    "Name:'/conv' Status Message: \n/onnxruntime/core/framework/bfc_arena.cc:376 "
-    "void* onnxruntime::BFCArena::AllocateRawInternal(size_t, bool) "
-    "Failed to allocate memory for requested buffer of size 939524096\n"
-)
-
-
-@dataclass
-class Value:
-    name: str
-    shape: Sequence[int | str | None]
-    type: str = "tensor(float)"
-
-
-@dataclass(eq=False)
-class FakeDevice:
-    """A device that fails as told, and the graphs that were opened on it."""
-
-    fails: Callable[[str, int], bool] = lambda device, items: False
-    error: Callable[[], BaseException] = lambda: RuntimeError(ARENA)
-    opening: Callable[[str], bool] = lambda device: False
-    inputs: Sequence[Value] = (Value("x", ("batch", 3)), Value("shift", (1, 3)))
-    outputs: Sequence[Value] = (Value("y", ("batch", 3)), Value("sums", ("batch",)))
-    opened: list[str] = field(default_factory=list)
-    batches: list[int] = field(default_factory=list)
-    graphs: list[weakref.ref[Any]] = field(default_factory=list)
-    held: list[int] = field(default_factory=list)
-    """Graphs alive when one was opened."""
-
-    def open(self, model: Path | bytes, device: Device, threads: int) -> Graph:
-        self.held.append(sum(graph() is not None for graph in self.graphs))
-        self.opened.append(device)
-        if self.opening(device):
-            raise self.error()
-        graph = Opened(self, device)
-        self.graphs.append(weakref.ref(graph))
-        return graph
-
-    def session(self, device: Device = "cuda", fallback: Fallback = "none") -> Session:
-        return Session(b"", Runtime(device, fallback, self.open), name="net")
-
-
-class Opened:
-    """y = 2x + shift, and the sums of x."""
-
-    def __init__(self, owner: FakeDevice, device: Device) -> None:
-        self.owner, self.device = owner, device
-
-    def get_providers(self) -> Sequence[str]:
-        return [PROVIDERS[self.device]]
-
-    def get_inputs(self) -> Sequence[Value]:
-        return self.owner.inputs
-
-    def get_outputs(self) -> Sequence[Value]:
-        return self.owner.outputs
-
-    def run(self, names: object, feeds: Mapping[str, npt.NDArray[Any]], options: object) -> Sequence[npt.NDArray[Any]]:
-        x = feeds["x"]
-        self.owner.batches.append(len(x))
-        if self.owner.fails(self.device, len(x)):
-            raise self.owner.error()
-        return [2 * x + feeds["shift"], x.sum(1)]
-
+from tests.runtime.fake_device import ARENA, FakeDevice, Value
 
 X = np.arange(30, dtype=np.float32).reshape(10, 3)
 SHIFT = np.array([[1, 2, 3]], np.float32)
@@ -167,7 +96,7 @@ def test_only_the_part_that_failed_is_done_again() -> None:
     calls = iter([False, False, True])
     device = FakeDevice(lambda _, items: next(calls, False))
     session = device.session()
-    session._most = 4
+    session.replicas[0].most = 4
     check(session(X, SHIFT))
     assert device.batches == [4, 4, 2, 1, 1]
 

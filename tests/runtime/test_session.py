@@ -38,7 +38,8 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_device_that_this_onnx_runtime_lacks() -> None:
-    with pytest.raises(DeviceError, match=r"^device 'tensorrt' is not in this ONNX Runtime \(it offers .*cpu\); run"):
+    text = r"^device 'tensorrt' is not in this ONNX Runtime \(it offers .*cpu\); install onnxruntime-gpu"
+    with pytest.raises(DeviceError, match=text):
         Session(stand_ins.embedder(), "tensorrt")
 
 
@@ -54,7 +55,7 @@ def test_memory_is_flat_over_two_thousand_calls_of_which_some_fail() -> None:
     session = Session(stand_ins.graph(
         [stand_ins.node("Relu", ["x"], "y")], {"x": ("n", 1024)}, {"y": ("n", 1024)}
     ), "cpu", threads=1)  # fmt: skip
-    session._most = 3
+    session.replicas[0].most = 3
     x, wrong = np.ones((8, 1024), np.float32), np.ones((8, 512), np.float32)
 
     def use(times: int) -> None:
@@ -70,4 +71,4 @@ def test_memory_is_flat_over_two_thousand_calls_of_which_some_fail() -> None:
     use(2000)
     # One result kept of each call would be 64 MB.
     assert resident() - before < 6e6
-    assert not session._running
+    assert not session.replicas[0].running

@@ -1,8 +1,9 @@
-"""Opening an ONNX graph on a device; the only importer of ONNX Runtime beside `session`."""
+"""Opening an ONNX graph on a device."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -12,12 +13,9 @@ import onnxruntime as ort
 
 from mien.errors import DeviceError
 from mien.options import Device
-
-PROVIDERS: Mapping[str, str] = {
-    "cpu": "CPUExecutionProvider",
-    "cuda": "CUDAExecutionProvider",
-    "tensorrt": "TensorrtExecutionProvider",
-}
+from mien.runtime.devices import PACKAGES, Kind, Settings, parse_device, providers
+from mien.runtime.devices import PROVIDERS as PROVIDERS
+from mien.runtime.libraries import preload
 
 
 class Value(Protocol):
@@ -55,33 +53,67 @@ class Graph(Protocol):
 
 
 Opener: TypeAlias = Callable[[Path | bytes, Device, int], Graph]
-"""From a file or its bytes, a device other than `auto` and a number of threads (0: all)."""
+"""From a file or its bytes, one device other than `auto` and a number of threads (0: all)."""
 
 
-def available_devices() -> tuple[Device, ...]:
-    """Devices whose provider the installed ONNX Runtime was built with, best first."""
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """Name, shape (int, or str for a free dimension) and ONNX type of an input or output."""
+
+    name: str
+    shape: tuple[int | str | None, ...]
+    type: str
+
+
+def tensors(values: Sequence[Value]) -> tuple[Tensor, ...]:
+    """What a graph says of its inputs or outputs."""
+    return tuple(Tensor(value.name, tuple(value.shape), value.type) for value in values)
+
+
+def available_devices() -> tuple[Kind, ...]:
+    """Kinds of devices whose provider the installed ONNX Runtime was built with, the CPU last."""
     built = set(ort.get_available_providers())
-    devices: tuple[Device, ...] = ("cuda", "tensorrt", "cpu")
-    return tuple(device for device in devices if PROVIDERS[device] in built)
+    order: tuple[Kind, ...] = ("cuda", "tensorrt", "migraphx", "rocm", "directml", "openvino", "coreml", "cpu")
+    return tuple(kind for kind in order if PROVIDERS[kind] in built)
 
 
-def open_graph(model: Path | bytes, device: Device, threads: int) -> Graph:
-    """The graph on that device, or, since ONNX Runtime only warns, on another: compare its providers.
+def open_graph(
+    model: Path | bytes, device: Device, threads: int, settings: Settings | None = None, *, capture: bool = False
+) -> Graph:
+    """The graph on one device, or, since ONNX Runtime only warns, on another: compare its providers.
+
+    Args:
+        settings: how that device is used.
+        capture: record the work of a graph of fixed shapes once and replay it.
 
     Raises:
         DeviceError: this ONNX Runtime was built without the device.
         Exception: whatever ONNX Runtime says of the file.
     """
-    if PROVIDERS[device] not in ort.get_available_providers():
+    spec = parse_device(device)
+    if PROVIDERS[spec.kind] not in ort.get_available_providers():
         raise DeviceError(
             f"device {device!r} is not in this ONNX Runtime (it offers {', '.join(available_devices())}); "
-            "run `mien doctor` for the package to install, or choose --device cpu"
+            f"install {PACKAGES[spec.kind]}, in place of the ONNX Runtime that is there, or choose --device cpu"
         )
+    if spec.kind in ("cuda", "tensorrt"):
+        preload()
+    options = session_options(threads)
+    if spec.kind == "directml":  # it takes neither
+        options.enable_mem_pattern = False
+        options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
+    data = str(model) if isinstance(model, Path) else model
+    asked = list(providers(spec, settings or Settings(), capture=capture))
+    # Its own way of falling back prints, and is told nobody.
+    graph: Graph = ort.InferenceSession(data, options, providers=asked, enable_fallback=0)
+    return graph
+
+
+def session_options(threads: int) -> ort.SessionOptions:
+    """What every graph is opened with."""
     options = ort.SessionOptions()
     options.log_severity_level = 4  # what goes wrong is raised; beside that it would be printed
     options.intra_op_num_threads = threads
     # Spinning workers starve the decode and encode threads that run beside the network.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    data = str(model) if isinstance(model, Path) else model
-    graph: Graph = ort.InferenceSession(data, options, providers=[PROVIDERS[device]])
-    return graph
+    return options

@@ -23,14 +23,16 @@ class Watchdog:
         self._limit = limit
         self._sessions: list[weakref.ref[Session]] = []
         self._stop = threading.Event()
+        self._lock = threading.Lock()
         self._started = False
         weakref.finalize(self, self._stop.set)
 
     def add(self, session: Session) -> None:
-        """Watch this session as long as it lives. Call from one thread at a time."""
-        self._sessions.append(weakref.ref(session))
-        if not self._started:
-            self._started = True
+        """Watch this session as long as it lives."""
+        with self._lock:
+            self._sessions.append(weakref.ref(session))
+            first, self._started = not self._started, True
+        if first:
             # The thread refers to the parts only, never to this object, which could not end otherwise.
             work = (self._sessions, self._limit, self._stop)
             threading.Thread(target=_watch, args=work, name="mien-watchdog", daemon=True).start()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
@@ -16,9 +15,12 @@ from typing import Any, TypeVar
 
 from mien.errors import OptionsError
 from mien.options import Device
-from mien.runtime.graph import Opener, open_graph
-from mien.runtime.session import Fallback, Runtime, Session
+from mien.runtime.devices import Settings
+from mien.runtime.graph import Opener
+from mien.runtime.pool import Once, Pool
+from mien.runtime.session import Session
 from mien.runtime.watchdog import Watchdog
+from mien.runtime.where import Fallback, Prepare, Runtime
 from mien.zoo.cards import TASKS, ModelCard, Task, Weights
 from mien.zoo.store import Store
 
@@ -55,7 +57,9 @@ class Zoo:
     Args:
         fallback: `cpu` lets a network go on there when its device has no memory left even for one item.
         timeout: seconds an inference may take before it fails with ModelError; None: for ever.
-        opener: opens graphs; see `Runtime`.
+        memory_limit: megabytes that the process may take when a network is loaded, and the weights on any other
+            device; networks not in use are closed to keep it, and opened again when they are used. 0: no limit.
+        opener, settings, cuda_graphs, prepare: see `Runtime`.
         store: weights that do not ship with mien; by default those of the user's cache folder.
     """
 
@@ -65,32 +69,47 @@ class Zoo:
         *,
         fallback: Fallback = "none",
         timeout: float | None = None,
-        opener: Opener = open_graph,
+        memory_limit: int = 0,
+        opener: Opener | None = None,
+        settings: Settings | None = None,
+        cuda_graphs: bool = False,
+        prepare: Prepare | None = None,
         store: Store | None = None,
     ) -> None:
         self.device = device
         self.store = store or Store()
-        self._runtime = Runtime(device, fallback, opener)
+        limit = memory_limit * 1_000_000
+        settings = settings or Settings(gpu_memory=limit)
+        self._runtime = Runtime(device, fallback, opener, settings, cuda_graphs, prepare, Pool(limit))
         self._watchdog = None if timeout is None else Watchdog(timeout)
         self._loaded: dict[tuple[Task, str], Any] = {}
-        self._lock = threading.Lock()
+        self._once: Once[tuple[Task, str], Any] = Once(lambda: self._loaded)
 
     def load(self, task: Task, name: str) -> Any:
-        """The model, ready to call.
+        """The model, ready to call. Different ones are loaded at the same time by different threads.
 
         Raises:
             OptionsError: no model of that name, or one whose weights are not installed.
             ModelError, DeviceError: see `runtime.session.Session`.
         """
-        key = (task, name)
-        with self._lock:
-            if key not in self._loaded:
-                model = self._build(task, name)
-                if self._watchdog is not None:
-                    for session in _sessions(model):
-                        self._watchdog.add(session)
-                self._loaded[key] = model
-            return self._loaded[key]
+        return self._once.get((task, name), lambda: self._watched(self._build(task, name)))
+
+    def warm(self, sizes: Mapping[str, int] = MappingProxyType({})) -> None:
+        """Run zeros once through each loaded network, so that the first picture does not wait.
+
+        For whoever keeps a Zoo for long, such as a service: call it after loading. A single run gains nothing by it.
+
+        Args:
+            sizes: of free dimensions, by their names in the files; networks with others are left out.
+        """
+        for session in self._sessions():
+            session.warm(sizes)
+
+    def _watched(self, model: Any) -> Any:
+        if self._watchdog is not None:
+            for session in _sessions(model):
+                self._watchdog.add(session)
+        return model
 
     def _build(self, task: Task, name: str) -> Any:
         installed = self.store.find(task, name)
@@ -102,10 +121,7 @@ class Zoo:
         if installed is None:
             if card.weights is None or card.bundled is not None:
                 return family(self._runtime)
-            raise OptionsError(
-                f"{name} is not installed; `mien models info {name}` tells its licence and where to get it, "
-                f"`mien models add FILE --as {name}` takes a file of yours"
-            )
+            raise OptionsError(f"{name} is not installed; {card.next_step}")
         model = family(self._runtime, self.store.path(installed))
         weights = Weights(installed.file, installed.sha256, installed.size, bundled=False)
         model.card = replace(card, name=installed.name, weights=weights)
@@ -119,11 +135,16 @@ class Zoo:
     @property
     def used_device(self) -> str:
         """Devices that the loaded networks really run on; `cpu` before any is loaded."""
-        return ", ".join(sorted({session.device for session in self._sessions()})) or "cpu"
+        return ", ".join(sorted({r.device for session in self._sessions() for r in session.replicas})) or "cpu"
+
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """What `auto` took and why, each once; empty for a device that was asked for, and before any is loaded."""
+        return tuple(dict.fromkeys(session.chosen for session in self._sessions() if session.chosen))
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a report must say of the networks: what was done because memory ran out, each once."""
+        """What a report must say of the networks: devices that failed, what was done when memory ran out; each once."""
         return tuple(dict.fromkeys(note for session in self._sessions() for note in session.notes))
 
     def _sessions(self) -> list[Session]:
@@ -132,7 +153,7 @@ class Zoo:
     @property
     def loaded(self) -> tuple[ModelCard, ...]:
         """Cards of the models loaded so far."""
-        return tuple(model.card for model in self._loaded.values())
+        return tuple(model.card for model in tuple(self._loaded.values()))
 
 
 def _sessions(model: Any) -> list[Session]:
