@@ -29,7 +29,7 @@ def test_the_table_of_options_is_that_of_the_model(readme: list[str]) -> None:
 
 
 def test_the_table_of_licences_is_that_of_the_cards(readme: list[str]) -> None:
-    cards = [family.card for family in registry().values() if family.card.weights is not None]
+    cards = [family.card for family in registry().values() if family.card.bundled is not None]
     rows = {f"| {c.name} | {c.task} | {c.licence} | {'yes' if c.commercial else 'no'} |" for c in cards}
     start = readme.index("| model | task | licence | commercial use |")
     assert set(readme[start + 2 : start + 2 + len(rows)]) == rows

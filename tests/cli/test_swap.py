@@ -113,7 +113,7 @@ def test_an_unknown_format_is_wrong_usage(mien: Mien, photos: tuple[Path, Path],
 
 def test_an_unknown_model_is_wrong_usage(mien: Mien, photos: tuple[Path, Path], folder: Path) -> None:
     result = mien("swap", "-s", photos[0], "-t", photos[1], "-o", "out.png", "--detector", "eye")
-    assert (result.code, result.err) == (2, "mien: no detector is called 'eye'; choose one of: yunet\n")
+    assert result.code == 2 and result.err.startswith("mien: no detector is called 'eye'; choose one of: ")
 
 
 def test_no_bar_where_nobody_sees_it() -> None:

@@ -22,7 +22,7 @@ COMMANDS = {
     "swap": "Swap a face into a photo or a video.",
     "analyze": "Find and describe the faces of a photo or a video.",
     "compare": "Say how similar the faces of two photos are.",
-    "models": "Show the models and their licences.",
+    "models": "Show, fetch, add and check models.",
     "doctor": "Check this installation and this machine.",
 }
 

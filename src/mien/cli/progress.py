@@ -54,3 +54,25 @@ def bar(*, quiet: bool) -> Iterator[Callable[[Event], None] | None]:
             display.update(tasks[event.phase], completed=event.done, total=event.total, fps=event.fps)
 
         yield show
+
+
+@contextmanager
+def byte_bar(name: str, total: int) -> Iterator[Callable[[int], None] | None]:
+    """A callback that draws how many of `total` bytes are there; None where nobody would see it."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (
+        TextColumn("{task.description:>10}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TextColumn("ETA"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as display:
+        task = display.add_task(name, total=total or None)
+        yield lambda done: display.update(task, completed=done)

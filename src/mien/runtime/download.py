@@ -61,6 +61,7 @@ def download(
     pause: float = 1.0,
     progress: Callable[[int], None] | None = None,
     opener: OpenerDirector | None = None,
+    instead: str = "",
 ) -> Path:
     """Fetch one file whose content is known beforehand; nothing is fetched when it is there already.
 
@@ -74,12 +75,14 @@ def download(
         pause: seconds before the second attempt; doubled each time.
         progress: called with the number of bytes that are there.
         opener: how addresses are opened; by default HTTP and HTTPS only, with the proxies of the environment.
+        instead: what errors advise at their end; by default to put the file at `path` by hand.
 
     Raises:
         DownloadError: names the address, the reason and what to do.
         OutputError: the file cannot be written there.
     """
-    job = _Job(url, path, sha256.lower(), size, timeout, progress, opener or http_opener())
+    instead = instead or f"put the file at {path} yourself"
+    job = _Job(url, path, sha256.lower(), size, timeout, progress, opener or http_opener(), instead)
     if urlsplit(url).scheme not in ("http", "https"):
         raise job.error("is no http or https address", "give another one")
     if job.is_whole(path):
@@ -125,9 +128,10 @@ class _Job:
     timeout: float
     progress: Callable[[int], None] | None
     opener: OpenerDirector
+    instead: str
 
     def error(self, reason: str, step: str = "check the network and try again") -> DownloadError:
-        return DownloadError(f"{self.url}: {reason}; {step}, or put the file at {self.path} yourself")
+        return DownloadError(f"{self.url}: {reason}; {step}, or {self.instead}")
 
     def is_whole(self, path: Path) -> bool:
         try:

@@ -14,6 +14,8 @@ Task = Literal[
     "detector", "landmarker", "embedder", "converter", "swapper", "enhancer", "masker", "expression", "attribute"
 ]
 TASKS: tuple[Task, ...] = get_args(Task)
+Supply = Literal["ships", "pull", "add"]
+"""In the wheel; fetched by `mien models pull`; the user's own file, by `mien models add`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +73,22 @@ class ModelCard:
     def bundled(self) -> Weights | None:
         """The weights, where they ship in the wheel."""
         return self.weights if self.weights is not None and self.weights.bundled else None
+
+    @property
+    def supply(self) -> Supply:
+        """How its weights come to a user."""
+        if self.weights is None or self.weights.bundled:
+            return "ships"
+        return "pull" if self.weights.urls and self.weights.sha256 and self.weights.size else "add"
+
+    @property
+    def next_step(self) -> str:
+        """What to run to install it; empty for what ships."""
+        match self.supply:
+            case "pull":
+                return f"run `mien models pull {self.name}`"
+            case "add" if self.weights is not None:
+                get = f"get {self.weights.file} ({self.origin})"
+                return f"{get}, then run `mien models add FILE --as {self.name}`"
+            case _:
+                return ""

@@ -1,0 +1,89 @@
+"""Which family a file fits: by its sha256, else by the shapes of its inputs and outputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from mien.errors import MienError, ModelError
+from mien.runtime.graph import open_graph
+from mien.runtime.session import Runtime
+from mien.zoo.cards import ModelCard, Task
+from mien.zoo.probe import probe
+from mien.zoo.registry import registry
+
+MOST = 3
+"""Names that are told of those that fit."""
+
+
+def check_family(task: Task, name: str, file: Path, called: str, *, run: bool = True) -> None:
+    """Load a file on the CPU as this family, and run it once.
+
+    Args:
+        called: what errors call the file.
+        run: without it only the shapes are checked.
+
+    Raises:
+        ModelError: it does not fit; tells why, and what it looks like instead.
+    """
+    family = registry()[task, name]
+    try:
+        model = family(Runtime("cpu"), file)
+    except MienError as error:
+        reason = _reason(error, file)
+        likely = lookalikes(file, task)
+        advice = f"it looks like {_either(likely)}; add it --as {likely[0]}" if likely else "it fits no family of mien"
+        raise ModelError(f"{called}: is not {name}: {reason}; {advice}") from error
+    if run:
+        try:
+            probe(task, model)
+        except ModelError as error:
+            raise ModelError(
+                f"{called}: has the shapes of {name}, but a test run failed: {_reason(error, file)}; take another file"
+            ) from error
+
+
+def known(sha256: str) -> ModelCard | None:
+    """The registered model whose file has this hash."""
+    cards: list[ModelCard] = [family.card for family in registry().values()]
+    return next((card for card in cards if card.weights is not None and card.weights.sha256 == sha256), None)
+
+
+def lookalikes(file: Path, task: Task) -> tuple[str, ...]:
+    """Names of the families that take a file of these shapes: those of `task`, else those of all others."""
+    try:
+        graph = open_graph(file, "cpu", 0)
+    except Exception as error:
+        if isinstance(error, MemoryError):
+            raise
+        return ()
+    runtime = Runtime("cpu", opener=lambda *_: graph)
+    families = sorted(registry().items())
+    for own in (True, False):
+        found = tuple(
+            name for (each, name), family in families if (each == task) == own and _takes(family, runtime, file)
+        )
+        if found:
+            return found
+    return ()
+
+
+def _takes(family: Any, runtime: Runtime, file: Path) -> bool:
+    if family.card.weights is None:
+        return False
+    try:
+        family(runtime, file)
+    except (MienError, LookupError, ValueError, TypeError, AttributeError):
+        return False  # whatever it looked for in the file is not there
+    return True
+
+
+def _either(names: tuple[str, ...]) -> str:
+    shown = names[:MOST] if len(names) <= MOST else (*names[:MOST], "others")
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} or {shown[-1]}"
+
+
+def _reason(error: MienError, file: Path) -> str:
+    """What was wrong, without the file's name before it and the advice behind it."""
+    text = str(error).replace(f"{file}: ", "")
+    return text.rpartition("; ")[0] or text
