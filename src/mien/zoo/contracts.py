@@ -26,8 +26,8 @@ class Landmarker(Protocol):
     """N×size×size×3 RGB uint8 crops → (N×points×D points in crop pixels, N scores 0–1); D is 2 or 3.
 
     `crop` says how a face is cut out: `mesh`: upright, 1.5 times the extent of its mesh; `bbox`: not turned, `margin`
-    times the longer side of its bbox. Only `mesh` landmarkers of 478 points can lead a pipeline; others describe faces
-    that were found.
+    times the longer side of its bbox, the centre lowered by `shift` of that side. Only `mesh` landmarkers of 478 points
+    can lead a pipeline; others describe faces that were found, see `mien.landmarks`.
     """
 
     card: ModelCard
@@ -35,8 +35,20 @@ class Landmarker(Protocol):
     points: int
     crop: Literal["mesh", "bbox"]
     margin: float
+    shift: float
 
     def __call__(self, crops: ByteArray) -> tuple[FloatArray, FloatArray]: ...
+
+
+class PointLandmarker(Protocol):
+    """N×5×2 keypoints laid out as `template` in a square of side 1 → N×points×2 there. It never sees the picture."""
+
+    card: ModelCard
+    template: str
+    points: int
+    crop: Literal["points"]
+
+    def __call__(self, keypoints: FloatArray) -> FloatArray: ...
 
 
 class Embedder(Protocol):

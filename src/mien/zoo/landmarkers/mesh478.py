@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -29,8 +30,9 @@ class Mesh478:
     card: ModelCard
     size = 256
     points = 478
-    crop = "mesh"
+    crop: Literal["mesh", "bbox"] = "mesh"
     margin = 1.5
+    shift = 0.0
 
     def __init__(self, where: Where = "auto", file: Path | bytes | None = None) -> None:
         self._network = Network(
