@@ -1,0 +1,196 @@
+"""An engine built in a child process, under a time limit, while its caller goes on with something else."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from mien.errors import OutputError
+from mien.runtime import engines
+from mien.runtime.engines import Order
+from mien.runtime.kept import read_json
+
+try:
+    import fcntl
+except ImportError:
+    fcntl = None  # type: ignore[assignment]
+
+State: TypeAlias = Literal["new", "waiting", "building", "done", "failed", "cancelled"]
+COMMAND = (sys.executable, "-m", "mien.runtime.engines")
+
+
+class EngineJob:
+    """Builds one engine. Any thread may poll or cancel it; the child ends with this object and with this process.
+
+    Of several processes that want the same engine one builds it and the others wait for it.
+
+    Args:
+        cache: the folder of engines.
+        limit: seconds that the child may take.
+        progress: called by `poll` with what is new.
+        command: what is started, with three arguments more: see `engines.child`.
+    """
+
+    def __init__(
+        self,
+        order: Order,
+        cache: Path,
+        *,
+        limit: float = 1200.0,
+        progress: Callable[[float, str], None] | None = None,
+        command: Sequence[str] = COMMAND,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._order, self._cache, self._limit, self._progress = order, cache, limit, progress
+        self._command, self._clock = tuple(command), clock
+        self._folder = engines.folder_of(order, cache)
+        self._work = cache / f".{self._folder.name}.building"
+        self._lock = threading.RLock()
+        self._claim: int | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._started = 0.0
+        self.state: State = "new"
+        self.reason = ""
+        """Why it failed, in one line."""
+        self.progress: tuple[float, str] = (0.0, "")
+        """The part that is done, 0 to 1, and the name of what goes on."""
+
+    @property
+    def done(self) -> bool:
+        """Whether the engine is there."""
+        return self.state == "done"
+
+    @property
+    def result(self) -> Path | None:
+        """The file to open instead of the model, once it is done."""
+        return self._folder / engines.WRAPPER if self.done else None
+
+    def start(self) -> State:
+        """Begin, unless the engine is there already.
+
+        Raises:
+            OutputError: the folder of engines cannot be written to.
+        """
+        with self._lock:
+            if self.state == "new":
+                self._started = self._clock()
+                self.state = "done" if (self._folder / engines.WRAPPER).exists() else "waiting"
+            return self.poll()
+
+    def poll(self) -> State:
+        """See how it goes: collects the engine, or ends a child that takes too long. Cheap."""
+        with self._lock:
+            if self.state == "waiting":
+                self._try_to_build()
+            elif self.state == "building":
+                self._look()
+            return self.state
+
+    def cancel(self) -> None:
+        """End it; what was half built is removed."""
+        with self._lock:
+            if self.state in ("new", "waiting", "building"):
+                self._end("cancelled")
+
+    def _try_to_build(self) -> None:
+        if (self._folder / engines.WRAPPER).exists():
+            self._end("done")
+        elif self._clock() - self._started > self._limit:
+            self._end("failed", f"another process did not build it within {self._limit:g} s")
+        elif self._claimed():
+            shutil.rmtree(self._work, ignore_errors=True)  # of a process that died
+            self._spawn()
+
+    def _claimed(self) -> bool:
+        """Whether no other process builds it; the claim ends with this process, however that ends."""
+        try:
+            self._cache.mkdir(parents=True, exist_ok=True)
+            self._claim = os.open(self._cache / f".{self._folder.name}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise OutputError(
+                f"{self._cache}: cannot be written ({error.strerror}); free space, or name another folder in MIEN_CACHE"
+            ) from error
+        if fcntl is None:
+            return True
+        try:
+            fcntl.flock(self._claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._release()
+            return False
+        return True
+
+    def _spawn(self) -> None:
+        self._work.mkdir(parents=True, exist_ok=True)
+        order = json.dumps(asdict(replace(self._order, device=0, profile=dict(self._order.profile))))
+        environment = {**os.environ, "CUDA_VISIBLE_DEVICES": _visible(self._order.device)}
+        with (self._work / "log.txt").open("wb") as log:
+            self._process = subprocess.Popen(
+                [*self._command, order, str(self._work), str(self._limit)],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True,
+            )  # fmt: skip
+        weakref.finalize(self, _kill, self._process)
+        self._started, self.state = self._clock(), "building"
+
+    def _look(self) -> None:
+        assert self._process is not None
+        told = read_json(self._work / engines.PROGRESS) or {}
+        now = (float(told.get("done", self.progress[0])), str(told.get("phase", self.progress[1])))
+        if now != self.progress:
+            self.progress = now
+            if self._progress is not None:
+                self._progress(*now)
+        code = self._process.poll()
+        if code is None:
+            if self._clock() - self._started > self._limit:
+                self._end("failed", f"it took longer than {self._limit:g} s")
+        elif code == 0 and (self._work / engines.OUT / engines.WRAPPER).exists():
+            shutil.rmtree(self._folder, ignore_errors=True)
+            os.replace(self._work / engines.OUT, self._folder)
+            self._end("done")
+        else:
+            self._end("failed", str(told.get("failed") or self._last_words(code)))
+
+    def _last_words(self, code: int) -> str:
+        """Of a child that died without telling why."""
+        with suppress(OSError):
+            lines = (self._work / "log.txt").read_text(errors="replace").split("\n")
+            words = [" ".join(line.split()) for line in lines if line.strip()]
+            if words:
+                return words[-1][:300]
+        return f"the process that builds it ended with {code}"
+
+    def _end(self, state: State, reason: str = "") -> None:
+        if self._process is not None:
+            _kill(self._process)
+        if self._claim is not None:
+            shutil.rmtree(self._work, ignore_errors=True)
+        self._release()
+        self.state, self.reason = state, reason
+
+    def _release(self) -> None:
+        if self._claim is not None:
+            os.close(self._claim)
+            self._claim = None
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.kill()
+        process.wait()
+
+
+def _visible(device: int) -> str:
+    """What makes this GPU the first that the child sees."""
+    listed = [each for each in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if each]
+    return listed[device] if device < len(listed) else str(device)
