@@ -10,6 +10,7 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -82,6 +83,7 @@ class Zoo:
         settings = settings or Settings(gpu_memory=limit)
         self._runtime = Runtime(device, fallback, opener, settings, cuda_graphs, prepare, Pool(limit))
         self._watchdog = None if timeout is None else Watchdog(timeout)
+        self._files: dict[tuple[Task, str], tuple[str, Path]] = {}
         self._loaded: dict[tuple[Task, str], Any] = {}
         self._once: Once[tuple[Task, str], Any] = Once(lambda: self._loaded)
 
@@ -93,6 +95,14 @@ class Zoo:
             ModelError, DeviceError: see `runtime.session.Session`.
         """
         return self._once.get((task, name), lambda: self._watched(self._build(task, name)))
+
+    def lend(self, task: Task, name: str, family: str, file: Path) -> None:
+        """Let this Zoo, and no other, load a file that is not in the store, under a name that it has not loaded yet.
+
+        Args:
+            family: registered name whose class runs it.
+        """
+        self._files[task, name] = (family, file)
 
     def warm(self, sizes: Mapping[str, int] = MappingProxyType({})) -> None:
         """Run zeros once through each loaded network, so that the first picture does not wait.
@@ -112,6 +122,8 @@ class Zoo:
         return model
 
     def _build(self, task: Task, name: str) -> Any:
+        if lent := self._files.get((task, name)):
+            return registry()[task, lent[0]](self._runtime, lent[1])
         installed = self.store.find(task, name)
         family = registry().get((task, name if installed is None else installed.family))
         if family is None:
