@@ -29,8 +29,14 @@ def graph(
     made = helper.make_graph(
         list(nodes),
         "stand-in",
-        [helper.make_tensor_value_info(name, kinds.get(name, TensorProto.FLOAT), dims) for name, dims in inputs.items()],
-        [helper.make_tensor_value_info(name, kinds.get(name, TensorProto.FLOAT), dims) for name, dims in outputs.items()],
+        [
+            helper.make_tensor_value_info(name, kinds.get(name, TensorProto.FLOAT), dims)
+            for name, dims in inputs.items()
+        ],
+        [
+            helper.make_tensor_value_info(name, kinds.get(name, TensorProto.FLOAT), dims)
+            for name, dims in outputs.items()
+        ],
         [numpy_helper.from_array(values, name) for name, values in constants.items()],
     )
     model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)

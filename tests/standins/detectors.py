@@ -31,10 +31,11 @@ def _head(
     bias = random.normal(size=width) / 3
     if kind in ("score", "logit"):
         # Black, as the padding is, scores lowest.
-        weights = np.abs(weights) * 2 + 0.3
+        weights = np.abs(weights) * 0.7 + 0.1
         bias -= 1
     elif kind == "small":
-        weights, bias = weights / 3, bias
+        weights = weights / 3
+        bias[2:] += 1  # boxes of some cells, so that neighbours overlap
     constants[f"{output}_w"] = (gain * weights)[..., None, None].astype(np.float32)
     constants[f"{output}_b"] = bias.astype(np.float32)
     name = f"{output}_raw"

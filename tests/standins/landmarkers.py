@@ -42,7 +42,7 @@ def fan(seed: str) -> bytes:
     """2DFAN-4 as FaceFusion has it: x, y, score of 68 points on a grid of 64, and their heatmaps."""
     constants: Constants = {"grid": np.array(64, np.float32), "triples": np.array([-1, 68, 3])}
     weights = noise(f"{seed} heatmaps").normal(size=(68, 3, 1, 1)) * 2
-    constants["maps_w"] = weights.astype(np.float32)
+    constants["maps_w"], constants["beyond"] = weights.astype(np.float32), np.array(1.3, np.float32)
     nodes = [
         *features("input", "seen", 256, 4, constants),
         *_points("seen", "logits", 204, 2, seed, constants),
@@ -51,7 +51,8 @@ def fan(seed: str) -> bytes:
         node("Reshape", ["cells", "triples"], "landmarks"),
         node("AveragePool", ["input"], "small", kernel_shape=[4, 4], strides=[4, 4]),
         node("Conv", ["small", "maps_w"], "maps_raw"),
-        node("Sigmoid", ["maps_raw"], "heatmaps"),
+        node("Sigmoid", ["maps_raw"], "maps_unit"),
+        node("Mul", ["maps_unit", "beyond"], "heatmaps"),
     ]
     outputs: dict[str, Dims] = {"landmarks": (1, 68, 3), "heatmaps": (1, 68, 64, 64)}
     return graph(nodes, {"input": (1, 3, 256, 256)}, outputs, **constants)

@@ -106,9 +106,7 @@ def dfm(seed: str, size: int = 96, *, morph: bool = False) -> bytes:
 
 STANDINS: Mapping[str, Callable[[], bytes]] = MappingProxyType(
     {
-        "inswapper_128": partial(
-            latent, "inswapper_128", 128, UNIT, signed=False, target_first=True, emap=np.float32
-        ),
+        "inswapper_128": partial(latent, "inswapper_128", 128, UNIT, signed=False, target_first=True, emap=np.float32),
         "inswapper_128_fp16": partial(
             latent, "inswapper_128_fp16", 128, UNIT, signed=False, target_first=True, emap=np.float16
         ),

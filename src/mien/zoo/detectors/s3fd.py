@@ -49,26 +49,30 @@ class S3FD:
         """Faces in one H×W×3 RGB uint8 image of any size, best first, in its pixels."""
         fitted = fit(image, self._network, 64)
         outputs = self._network(minus_mean(fitted.image))
-        rows = [output[0].reshape(output.shape[1], -1).T for output in outputs]
-        cells = [-(-fitted.size[0] // s) * -(-fitted.size[1] // s) for s in STRIDES for _ in range(2)]
-        check_cells(self.card.name, [len(part) for part in rows], cells)
-        boxes, scores = decode(rows, fitted.size, min_score)
+        sides = [-(-side // stride) for stride in STRIDES for _ in range(2) for side in fitted.size[::-1]]
+        wanted = [rows * columns for rows, columns in zip(sides[::2], sides[1::2], strict=True)]
+        found = [output.shape[2] * output.shape[3] for output in outputs]
+        # The coarse maps reach beyond the picture where fc6 is padded by 3, as its authors have it.
+        check_cells(self.card.name, [*found[:6], *map(min, found[6:], wanted[6:])], wanted)
+        boxes, scores = decode([output[0] for output in outputs], min_score)
         points = boxes[:, None, :2] + LAYOUT * (boxes[:, None, 2:] - boxes[:, None, :2])
         return detections(self.card.name, boxes, scores, points, fitted.scale, guessed=True)
 
 
-def decode(outputs: Sequence[FloatArray], size: tuple[int, int], min_score: float) -> tuple[FloatArray, FloatArray]:
+def decode(outputs: Sequence[FloatArray], min_score: float) -> tuple[FloatArray, FloatArray]:
     """(K, 4) boxes and (K,) scores of all cells that reach `min_score`.
 
-    `outputs`: pairs of cells×2 background and face, logits or probabilities, and cells×4 offsets, at strides 4 to 128.
+    `outputs`: pairs of 2×h×w background and face, logits or probabilities, and 4×h×w offsets, at strides 4 to 128.
     """
     found: list[tuple[FloatArray, FloatArray]] = []
     for level, stride in enumerate(STRIDES):
-        scores = face_of_two(outputs[2 * level])
+        rows, columns = outputs[2 * level].shape[1:]
+        pairs, offsets = (output.reshape(len(output), -1).T for output in outputs[2 * level : 2 * level + 2])
+        scores = face_of_two(pairs)
         hits = np.flatnonzero(scores >= min_score)
-        centres = (corners(size, stride)[hits] + stride / 2).astype(np.float32)
+        centres = (corners((columns * stride, rows * stride), stride)[hits] + stride / 2).astype(np.float32)
         sides = np.full((len(hits), 1), 4 * stride, np.float32)
-        boxes, _ = from_priors(outputs[2 * level + 1][hits], np.zeros((len(hits), 10), np.float32), centres, sides)
+        boxes, _ = from_priors(offsets[hits], np.zeros((len(hits), 10), np.float32), centres, sides)
         found.append((boxes, scores[hits]))
     boxes, scores = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return boxes, scores

@@ -1,0 +1,318 @@
+"""Every registered name on its stand-in: what its contract promises, and the numbers of an independent reference."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mien.errors import ModelError
+from mien.geometry import TEMPLATES
+from mien.mesh import constants
+from mien.types import ByteArray, Detection, FloatArray, Image
+from mien.zoo.cards import Task
+from mien.zoo.contracts import Source, check_patches
+from mien.zoo.landmarkers.pipnet import MEAN_FACE
+from mien.zoo.registry import registry
+from tests import fakes
+from tests.references import detectors, embedders, enhancers, landmarkers, maskers, swappers
+from tests.references.base import Array, File, unit
+from tests.standins import STANDINS, standin
+
+NAMES = sorted(key for key in registry() if key != ("swapper", "texture"))
+"""All but the one without a network."""
+TOLERANCE = 1e-4
+
+
+def build(task: Task, name: str) -> Any:
+    """The registered class on its stand-in."""
+    return registry()[task, name](where="cpu", file=standin(task, name))
+
+
+@cache
+def file_of(task: Task, name: str) -> File:
+    return File(standin(task, name))
+
+
+def pictures(seed: int, count: int, width: int, height: int, block: int = 16, noise: int = 40) -> ByteArray:
+    """RGB blocks of random colours under noise; the second picture is dark, the third reddish."""
+    random = np.random.default_rng(seed)
+    blocks = random.integers(0, 256, (count, -(-height // block), -(-width // block), 3))
+    images = blocks.repeat(block, 1).repeat(block, 2)[:, :height, :width].astype(np.float64)
+    if noise:
+        images += random.integers(-noise, noise + 1, images.shape)
+    for i, tint in enumerate([(1, 1, 1), (0.3, 0.4, 0.5), (1, 0.6, 0.3)][:count]):
+        images[i] *= tint
+    return np.clip(images, 0, 255).astype(np.uint8)
+
+
+def check_batches(run: Callable[[Any], Array], items: Array, wanted: Callable[[Array], Array]) -> None:
+    """A batch of three and one of one: type, shape, the reference's numbers, and items that do not mix."""
+    expected = np.stack([wanted(item) for item in items])
+    together = run(items)
+    assert together.dtype == np.float32
+    assert together.shape == expected.shape
+    assert np.abs(expected[0] - expected[1]).max() > 0.01  # the stand-in tells the items apart
+    assert np.abs(together - expected).max() <= TOLERANCE  # false for what is not finite
+    assert np.abs(run(items[1:2]) - expected[1:2]).max() <= TOLERANCE
+
+
+# Detectors
+
+
+def check_hits(found: list[Detection], wanted: list[detectors.Hit], scale: float = 1.0) -> None:
+    assert len(found) == len(wanted)
+    assert all(hit.bbox.dtype == hit.keypoints.dtype == np.float32 for hit in found)
+    np.testing.assert_allclose([hit.score for hit in found], [hit.score for hit in wanted], atol=TOLERANCE)
+    boxes = [np.array(hit.box) * scale for hit in wanted]
+    # Pixels go up to 1000, where float32 has steps of 6e-5.
+    np.testing.assert_allclose([hit.bbox for hit in found], boxes, atol=TOLERANCE, rtol=1e-6)
+    if wanted[0].points:
+        points = [np.array(hit.points) * scale for hit in wanted]
+        np.testing.assert_allclose([hit.keypoints for hit in found], points, atol=TOLERANCE, rtol=1e-6)
+
+
+def check_detector(name: str) -> None:
+    model, file = build("detector", name), file_of("detector", name)
+    side = detectors.side_of(file)
+    for seed, (width, height) in enumerate([(640, 448), (448, 640)]):
+        (image,) = pictures(seed, 1, width, height, 32)
+        canvas = image
+        if side:
+            canvas = np.zeros((side, side, 3), np.uint8)
+            canvas[:height, :width] = image
+        hits = detectors.detect(name, file, canvas)
+        scores = sorted((hit.score for hit in hits), reverse=True)
+        limit = (scores[150] + scores[151]) / 2
+        wanted = detectors.best_first(hits, limit)
+        assert 5 < len(wanted) < 145  # some were overlapped
+        found = model(image, limit)
+        check_hits(found, wanted)
+        assert all(hit.score >= limit for hit in found)
+        below = max(score for score in scores if score < wanted[4].score)
+        check_hits(model(image, (wanted[4].score + below) / 2), wanted[:5])
+        if side:  # twice as large a frame, which shrinks to the very same pixels
+            check_hits(model(image.repeat(2, 0).repeat(2, 1), limit), wanted, 2)
+    assert model(image, 1.1) == []
+
+
+# Models of crops
+
+
+def check_landmarker(name: str) -> None:
+    model, file = build("landmarker", name), file_of("landmarker", name)
+    if name == "fan_68_5":
+        assert (model.template, model.points, model.crop) == ("ffhq_512", 68, "points")
+        five = np.random.default_rng(0).uniform(0, 1, (3, 5, 2)).astype(np.float32)
+        return check_batches(model, five, lambda points: file(points[None])[0][0])
+    facts = landmarkers.FACTS[name]
+    assert (model.size, model.points, model.crop) == (facts.size, facts.points, facts.crop)
+    assert model.margin == pytest.approx(facts.margin)
+    crops = pictures(1, 3, facts.size, facts.size, facts.size // 8)
+    check_batches(lambda batch: model(batch)[0], crops, lambda crop: points_of(name, file, crop)[0])
+    scores = model(crops)[1]
+    assert scores.dtype == np.float32
+    np.testing.assert_allclose(scores, [points_of(name, file, crop)[1] for crop in crops], atol=TOLERANCE)
+
+
+def points_of(name: str, file: File, crop: ByteArray) -> tuple[Array, float]:
+    """The reference's points and score."""
+    facts = landmarkers.FACTS[name]
+    if name == "mesh478":
+        return landmarkers.mesh478(file, crop)
+    if name in ("2dfan4", "peppa_wutz"):
+        points, score = {"2dfan4": landmarkers.fan, "peppa_wutz": landmarkers.peppa}[name](file, crop)
+    elif name == "pipnet_98":
+        points, score = landmarkers.pipnet(file, crop, neighbours())
+    else:
+        return landmarkers.insightface(file, crop, facts.points, facts.dimensions), 1.0
+    return points, min(max(score, 0.0), 1.0)
+
+
+@cache
+def neighbours() -> Array:
+    """PIPNet's ten neighbours of each of 98 points, held to rows of the authors' table."""
+    found = landmarkers.nearest(np.array(MEAN_FACE, np.float64), 10)
+    for point, places in landmarkers.NEIGHBOUR_OF.items():
+        assert tuple((int(i), int(j)) for i, j in np.argwhere(found == point)) == places
+    return found
+
+
+def check_embedder(name: str) -> None:
+    model, file = build("embedder", name), file_of("embedder", name)
+    facts = embedders.FACTS[name]
+    assert (model.template, model.size) == (facts.template, facts.size)
+    crops = pictures(2, 3, facts.size, facts.size, facts.size // 7)
+    check_batches(model.raw, crops, lambda crop: embedders.embed(name, file, crop))
+    check_batches(model, crops, lambda crop: unit(embedders.embed(name, file, crop)))
+    assert model(crops).shape == (3, facts.dimensions)
+
+
+def check_converter(name: str) -> None:
+    model, file = build("converter", name), file_of("converter", name)
+    assert model.embedder == "arcface_w600k_r50"
+    embeddings = np.random.default_rng(3).normal(size=(3, 512)).astype(np.float32)
+    check_batches(model, embeddings, lambda embedding: embedders.convert(file, embedding))
+
+
+def check_masker(name: str) -> None:
+    model, file = build("masker", name), file_of("masker", name)
+    size = maskers.SIZES[name]
+    assert model.size == size
+    assert model.classes == maskers.CLASSES[name]
+    assert model.margin >= 1
+    # Few colours, so that no pixel lies on the border of two classes.
+    crops = pictures(4, 3, size, size, 16, noise=0)
+    check_batches(model, crops, lambda crop: maskers.mask(name, file, crop))
+
+
+def check_enhancer(name: str) -> None:
+    model, file = build("enhancer", name), file_of("enhancer", name)
+    template, size = enhancers.FACTS[name]
+    assert (model.template, model.size) == (template, size)
+    crops = pictures(5, 3 if size < 1024 else 2, size, size, size // 8)
+    check_batches(model, crops, lambda crop: enhancers.enhance(file, crop, 1.0))
+    if size <= 512:
+        check_batches(lambda batch: model(batch, 0.25), crops, lambda crop: enhancers.enhance(file, crop, 0.25))
+
+
+def check_expression(name: str) -> None:
+    model, file = build("expression", name), file_of("expression", name)
+    (indices,) = constants("face_mesh_478.npz", "blendshape_input_index")
+    meshes = np.random.default_rng(6).uniform(0, 256, (3, 478, 3)).astype(np.float32)
+    check_batches(model, meshes, lambda mesh: landmarkers.blendshapes(file, mesh, indices))
+
+
+def check_attribute(name: str) -> None:
+    model, file = build("attribute", name), file_of("attribute", name)
+    assert (model.size, model.margin, model.names) == (96, 1.5, ("female", "male", "age"))
+    crops = pictures(7, 3, 96, 96, 12)
+    check_batches(model, crops, lambda crop: np.array(landmarkers.genderage(file, crop)))
+
+
+# Swappers
+
+
+def check_swapper(name: str) -> None:
+    if name == "dfm":
+        return check_dfm(standin("swapper", "dfm"))
+    model, file = build("swapper", name), file_of("swapper", name)
+    facts = swappers.FACTS[name]
+    assert (model.template, model.size) == (facts.template, facts.size)
+    needs = model.needs
+    assert (needs.converter, needs.template, needs.size) == (facts.converter, facts.source_template, facts.source_size)
+    assert needs.embedder == ("" if facts.source == "photo" else "arcface_w600k_r50")
+    random = np.random.default_rng(8)
+    embedding = None if facts.source == "photo" else random.normal(size=512).astype(np.float32)
+    photo = pictures(9, 1, facts.source_size, facts.source_size, 14)[0] if facts.source == "photo" else None
+    if embedding is not None:
+        embedding *= 1.1  # as long as raw embeddings are: about 25
+    source = Source(fakes.identity(), embedding, photo)
+
+    def wanted(crop: Image) -> Array:
+        return swappers.swap(name, file, crop, embedding, photo)
+
+    def run(crops: Any) -> Array:
+        return patches(model, list(crops), source)
+
+    crops = pictures(10, 3, facts.size, facts.size, facts.size // 8)
+    check_batches(run, crops, wanted)
+    boosted = pictures(11, 2, 2 * facts.size, 2 * facts.size, facts.size // 8)
+    np.testing.assert_allclose(run(boosted), np.stack([wanted(crop) for crop in boosted]), atol=TOLERANCE)
+    deep = np.random.default_rng(12).uniform(0, 1, (1, facts.size, facts.size, 3)).astype(np.float32)
+    np.testing.assert_allclose(run(deep)[0], wanted(deep[0]), atol=TOLERANCE)
+
+
+def patches(model: Any, crops: list[Image], source: Source) -> FloatArray:
+    """The pictures of a batch of patches, each of which keeps the contract."""
+    faces = [fakes.face(crop.shape[1] / 2, crop.shape[0] / 2, crop.shape[0] / 2) for crop in crops]
+    made = model(crops, faces, [None] * len(crops), source, 1.0)
+    check_patches(model.card.name, made, crops)
+    assert all(patch.mask.min() >= 0 and patch.mask.max() <= 1 and patch.mask.max() > 0.9 for patch in made)
+    assert all(patch.rgb.min() >= 0 and patch.rgb.max() <= 1 for patch in made)
+    return np.stack([patch.rgb for patch in made])
+
+
+def check_dfm(data: bytes, morph: float | None = None) -> None:
+    model, file = registry()["swapper", "dfm"](where="cpu", file=data), File(data)
+    assert (model.template, model.size) == ("dfl_whole_face", 96)
+    assert not model.needs.embedder and not model.needs.template
+    crops = pictures(13, 3, 96, 96, 12)
+    source = Source(fakes.identity())
+    check_batches(
+        lambda batch: patches(model, list(batch), source),
+        crops,
+        lambda crop: swappers.deep_face(file, crop, morph or 0)[0],
+    )
+    (patch,) = model([crops[0]], [fakes.face(48, 48, 90)], [None], source, 1.0)
+    assert patch.mask[60:70, 60:70].min() > 0.9  # both masks are 1
+    assert patch.mask[60:70, 10:20].max() < 0.1  # the target's is 0
+    assert patch.mask[10:20, 60:70].max() < 0.1  # the face's own is 0
+
+
+CHECKS: Mapping[Task, Callable[[str], None]] = {
+    "detector": check_detector,
+    "landmarker": check_landmarker,
+    "embedder": check_embedder,
+    "converter": check_converter,
+    "swapper": check_swapper,
+    "enhancer": check_enhancer,
+    "masker": check_masker,
+    "expression": check_expression,
+    "attribute": check_attribute,
+}
+
+
+@pytest.mark.parametrize(("task", "name"), NAMES)
+def test_numbers_are_the_references(task: Task, name: str) -> None:
+    CHECKS[task](name)
+
+
+@pytest.mark.parametrize(("task", "name"), NAMES)
+def test_a_template_is_known(task: Task, name: str) -> None:
+    template = getattr(registry()[task, name], "template", None)
+    assert template is None or template in TEMPLATES
+
+
+SAME = (
+    ("scrfd_500m", "scrfd_2.5g", "scrfd_10g", "retinaface_10g"),
+    ("ghost_1_256", "ghost_2_256", "ghost_3_256", "simswap_256", "hififace_unofficial_256"),
+    ("hyperswap_1a_256", "hyperswap_1b_256", "hyperswap_1c_256"),
+)
+"""Files that nobody could tell apart, though their inputs lie in another order or their outputs have no batch."""
+
+
+def alike(one: File, other: File) -> bool:
+    """Whether two files cannot be told apart by their inputs and outputs."""
+
+    def fit(a: list[Any], b: list[Any]) -> bool:
+        return len(a) == len(b) and all(x == y or not (isinstance(x, int) and isinstance(y, int)) for x, y in zip(a, b))
+
+    inputs = len(one.shapes) == len(other.shapes) and all(map(fit, one.shapes, other.shapes))
+    return inputs and all(map(fit, one.results, other.results))
+
+
+@pytest.mark.parametrize(("task", "name"), NAMES)
+def test_another_models_file_is_refused(task: Task, name: str) -> None:
+    mine = file_of(task, name)
+    others = [(t, n) for t in STANDINS for n in STANDINS[t] if t == task or n == min(STANDINS[t])]
+    same = next((group for group in SAME if name in group), ())
+    others = [other for other in others if other[1] not in same and not alike(mine, file_of(*other))]
+    assert len(others) >= 8
+    accepted = []
+    for other in others:
+        try:
+            registry()[task, name](where="cpu", file=standin(*other))
+        except ModelError as error:
+            assert re.search(r"expected .* but found ", str(error)), (other, error)
+        else:
+            accepted.append(other)
+    assert accepted == []
+
+
+def test_every_stand_in_is_of_a_registered_name() -> None:
+    assert sorted((task, name) for task, names in STANDINS.items() for name in names) == NAMES
