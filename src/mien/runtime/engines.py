@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -48,7 +48,7 @@ class Order:
     """Bytes that TensorRT may use while it works."""
     device: int = 0
     """CUDA's number of the GPU."""
-    profile: Profile = MappingProxyType({})
+    profile: Profile = field(default_factory=dict)
     """Shapes of inputs with free dimensions; a free batch needs none."""
 
 
@@ -89,7 +89,7 @@ def build_engine(
         ModelError: the file cannot be read, or holds what TensorRT does not know.
         OutputError: the engine cannot be written.
     """
-    order = Order(str(file), sha256_of(file), fp16, workspace, device, profile)
+    order = Order(str(file), sha256_of(file), fp16, workspace, device, dict(profile))
     return build(order, folder_of(order, cache), cache / TIMING, progress)
 
 
