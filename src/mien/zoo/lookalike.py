@@ -30,8 +30,10 @@ def check_family(task: Task, name: str, file: Path, called: str, *, run: bool = 
     try:
         model = family(Runtime("cpu"), file)
     except MienError as error:
-        reason = _reason(error, file)
+        reason = _reason(error, file, called)
         likely = lookalikes(file, task)
+        if likely is None:
+            raise ModelError(f"{called}: {reason}; fetch it again, or export it anew") from error
         advice = f"it looks like {_either(likely)}; add it --as {likely[0]}" if likely else "it fits no family of mien"
         raise ModelError(f"{called}: is not {name}: {reason}; {advice}") from error
     if run:
@@ -39,7 +41,8 @@ def check_family(task: Task, name: str, file: Path, called: str, *, run: bool = 
             probe(task, model)
         except ModelError as error:
             raise ModelError(
-                f"{called}: has the shapes of {name}, but a test run failed: {_reason(error, file)}; take another file"
+                f"{called}: has the shapes of {name}, but a test run failed: {_reason(error, file, called)}; "
+                "take another file"
             ) from error
 
 
@@ -49,14 +52,17 @@ def known(sha256: str) -> ModelCard | None:
     return next((card for card in cards if card.weights is not None and card.weights.sha256 == sha256), None)
 
 
-def lookalikes(file: Path, task: Task) -> tuple[str, ...]:
-    """Names of the families that take a file of these shapes: those of `task`, else those of all others."""
+def lookalikes(file: Path, task: Task) -> tuple[str, ...] | None:
+    """Names of the families that take a file of these shapes: those of `task`, else those of all others.
+
+    None for a file that ONNX Runtime cannot open.
+    """
     try:
         graph = open_graph(file, "cpu", 0)
     except Exception as error:
         if isinstance(error, MemoryError):
             raise
-        return ()
+        return None
     runtime = Runtime("cpu", opener=lambda *_: graph)
     families = sorted(registry().items())
     for own in (True, False):
@@ -83,7 +89,7 @@ def _either(names: tuple[str, ...]) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} or {shown[-1]}"
 
 
-def _reason(error: MienError, file: Path) -> str:
+def _reason(error: MienError, file: Path, called: str) -> str:
     """What was wrong, without the file's name before it and the advice behind it."""
-    text = str(error).replace(f"{file}: ", "")
+    text = str(error).removeprefix(f"{file}: ").replace(str(file), called)
     return text.rpartition("; ")[0] or text
