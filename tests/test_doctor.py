@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mien.doctor import check_disk, check_file, check_python, check_runtime_package, examine
+from mien.doctor import examine
+from mien.doctor.checks import check_disk, check_file, check_python, check_runtime_package
 from mien.media.versions import encoders
 from mien.zoo.registry import registry
 

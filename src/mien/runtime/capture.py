@@ -13,13 +13,13 @@ import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as state
 
 from mien.runtime.devices import DeviceSpec
-from mien.runtime.graph import Graph, Value, tensors
+from mien.runtime.graph import NUMPY_TYPES, Graph, Value, tensors
 from mien.runtime.where import Runtime
 
 KINDS = ("cuda", "tensorrt")
 REFUSALS = (state.Fail, state.RuntimeException, state.EPFail, state.NotImplemented, state.InvalidArgument, RuntimeError)
 """What ONNX Runtime raises when it cannot open a graph for recording."""
-_TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
+_FLOATS = ("tensor(float)", "tensor(float16)")
 
 
 def recorded(runtime: Runtime, model: Path | bytes, spec: DeviceSpec, threads: int) -> tuple[Graph, str]:
@@ -42,7 +42,7 @@ def recorded(runtime: Runtime, model: Path | bytes, spec: DeviceSpec, threads: i
 def is_fixed(graph: Graph) -> bool:
     """Whether it takes and gives arrays of one shape only, of a type that can be recorded here."""
     values = tensors([*graph.get_inputs(), *graph.get_outputs()])
-    return all(value.type in _TYPES and all(isinstance(size, int) for size in value.shape) for value in values)
+    return all(value.type in _FLOATS and all(isinstance(size, int) for size in value.shape) for value in values)
 
 
 class Recorded:
@@ -102,4 +102,4 @@ class Recorded:
 
 def _memory(value: Value, device: str, index: int) -> Any:
     shape = [size for size in value.shape if isinstance(size, int)]
-    return ort.OrtValue.ortvalue_from_numpy(np.zeros(shape, _TYPES[value.type]), device, index)
+    return ort.OrtValue.ortvalue_from_numpy(np.zeros(shape, NUMPY_TYPES[value.type]), device, index)

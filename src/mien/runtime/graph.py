@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -16,6 +17,19 @@ from mien.options import Device
 from mien.runtime.devices import PACKAGES, Kind, Settings, parse_device, providers
 from mien.runtime.devices import PROVIDERS as PROVIDERS
 from mien.runtime.libraries import preload
+
+NUMPY_TYPES: Mapping[str, type[np.generic]] = MappingProxyType(
+    {
+        "tensor(float16)": np.float16,
+        "tensor(float)": np.float32,
+        "tensor(double)": np.float64,
+        "tensor(int32)": np.int32,
+        "tensor(int64)": np.int64,
+        "tensor(uint8)": np.uint8,
+        "tensor(bool)": np.bool_,
+    }
+)
+"""NumPy's type of each of ONNX's."""
 
 
 class Value(Protocol):

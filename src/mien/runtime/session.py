@@ -16,24 +16,12 @@ import numpy.typing as npt
 
 from mien.errors import DeviceError, ModelError
 from mien.runtime.devices import AUTO, DeviceSpec, parse_device
+from mien.runtime.graph import NUMPY_TYPES, available_devices
 from mien.runtime.graph import Tensor as Tensor
-from mien.runtime.graph import available_devices
 from mien.runtime.replica import Arrays, Outputs, Replica, Source, joined, reason
 from mien.runtime.where import Fallback as Fallback
 from mien.runtime.where import Runtime as Runtime
 from mien.runtime.where import Where as Where
-
-_TYPES: Mapping[str, type[np.generic]] = MappingProxyType(
-    {
-        "tensor(float16)": np.float16,
-        "tensor(float)": np.float32,
-        "tensor(double)": np.float64,
-        "tensor(int32)": np.int32,
-        "tensor(int64)": np.int64,
-        "tensor(uint8)": np.uint8,
-        "tensor(bool)": np.bool_,
-    }
-)
 
 
 class Session:
@@ -92,10 +80,12 @@ class Session:
             [_size(size, sizes, 1 if place == 0 else None) for place, size in enumerate(tensor.shape)]
             for tensor in self.inputs
         ]
-        if any(size is None for shape in shapes for size in shape) or any(t.type not in _TYPES for t in self.inputs):
+        if any(size is None for shape in shapes for size in shape) or any(
+            t.type not in NUMPY_TYPES for t in self.inputs
+        ):
             return False
         zeros = [
-            np.zeros([size for size in shape if size is not None], _TYPES[tensor.type])
+            np.zeros([size for size in shape if size is not None], NUMPY_TYPES[tensor.type])
             for shape, tensor in zip(shapes, self.inputs, strict=True)
         ]
         for replica in self.replicas:

@@ -1,19 +1,12 @@
-"""What works on this machine, and how to mend what does not."""
+"""One finding each of what works on this machine, and how to mend what does not."""
 
 from __future__ import annotations
 
 import hashlib
-import os
-import platform
-import shutil
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import distributions
 from pathlib import Path
-from typing import Literal
-
-from mien.errors import MienError
+from typing import Literal, TypeAlias
 
 RUNTIMES = (
     "onnxruntime",
@@ -21,8 +14,13 @@ RUNTIMES = (
     "onnxruntime-openvino",
     "onnxruntime-directml",
     "onnxruntime-qnn",
+    "onnxruntime-rocm",
+    "onnxruntime-migraphx",
 )
 """Packages that hold ONNX Runtime; each overwrites the files of the others."""
+
+Status: TypeAlias = Literal["ok", "warning", "problem"]
+"""A problem stops mien from working; a warning does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,26 +28,10 @@ class Check:
     """One finding."""
 
     name: str
-    status: Literal["ok", "warning", "problem"]
-    """A problem stops mien from working; a warning does not."""
+    status: Status
     value: str
     fix: str = ""
     """What to do about it, empty when nothing is to be done."""
-
-
-def examine() -> tuple[Check, ...]:
-    """All checks, in the order in which one thing needs the other."""
-    installed = {d.name.lower().replace("_", "-"): d.version for d in distributions()}
-    return (
-        check_python(sys.version_info[:3]),
-        Check("platform", "ok", f"{platform.platform()}, {os.cpu_count()} CPUs"),
-        check_runtime_package(installed),
-        *_guarded("devices", _check_devices),
-        *_guarded("media", _check_media),
-        *_guarded("weights", _check_weights),
-        check_disk(shutil.disk_usage(Path.cwd()).free),
-        *_check_memory(),
-    )
 
 
 def check_python(found: tuple[int, ...]) -> Check:
@@ -76,11 +58,14 @@ def check_runtime_package(installed: Mapping[str, str]) -> Check:
     )
 
 
-def check_disk(free: int) -> Check:
-    """Room for an output in the current folder; `free` in bytes."""
-    if free >= 1 << 30:
-        return Check("free disk", "ok", _gib(free))
-    return Check("free disk", "warning", _gib(free), "make room before writing a long video")
+def check_disk(free: int, what: str = "free disk", fix: str = "make room before writing a long video") -> Check:
+    """Room for an output in the current folder, or for models in theirs; `free` in bytes."""
+    return Check(what, "ok", gib(free)) if free >= 1 << 30 else Check(what, "warning", gib(free), fix)
+
+
+def check_versions(versions: Mapping[str, str]) -> Check:
+    """mien and what it works with, by name."""
+    return Check("versions", "ok", ", ".join(f"{name} {version}" for name, version in versions.items()))
 
 
 def check_file(name: str, path: Path, sha256: str) -> Check:
@@ -95,7 +80,7 @@ def check_file(name: str, path: Path, sha256: str) -> Check:
     return Check(name, "ok", f"{path.stat().st_size / 1e6:.1f} MB, sha256 {sha256[:12]}…")
 
 
-def _guarded(name: str, check: Callable[[], Iterable[Check]]) -> tuple[Check, ...]:
+def guarded(name: str, check: Callable[[], Iterable[Check]]) -> tuple[Check, ...]:
     """The checks, or one problem when a package that they need does not load."""
     try:
         return tuple(check())
@@ -103,57 +88,21 @@ def _guarded(name: str, check: Callable[[], Iterable[Check]]) -> tuple[Check, ..
         return (Check(name, "problem", f"does not load: {error}", "install mien again into a new environment"),)
 
 
-def _check_devices() -> Iterable[Check]:
-    from mien.runtime.graph import available_devices
-    from mien.runtime.session import Session
-    from mien.zoo.registry import registry
-
-    weights = [family.card.bundled for family in registry().values()]
-    graphs = [each for each in weights if each is not None]
-    smallest = min(graphs, key=lambda each: each.size)
-    for device in available_devices():
-        name = f"device {device}"
-        try:
-            Session(smallest.path, device)
-        except MienError as error:
-            status: Literal["warning", "problem"] = "problem" if device == "cpu" else "warning"
-            yield Check(name, status, str(error), "" if device == "cpu" else _GPU_FIX)
-        else:
-            yield Check(name, "ok", "loads")
-
-
-_GPU_FIX = "check the driver with nvidia-smi, and that CUDA and cuDNN are there: onnxruntime-gpu[cuda,cudnn]"
-
-
-def _check_weights() -> Iterable[Check]:
-    from mien.zoo.registry import registry
-
-    for family in registry().values():
-        weights = family.card.bundled
-        if weights is not None:
-            yield check_file(f"weights {family.card.name}", weights.path, weights.sha256)
-
-
-def _check_media() -> Iterable[Check]:
-    from mien.media.versions import encoders, library_versions
-
-    yield Check("media", "ok", ", ".join(f"{name} {version}" for name, version in library_versions().items()))
-    yield Check("encoders", "ok", ", ".join(encoders()))
-
-
-def _check_memory() -> Iterable[Check]:
+def check_memory() -> Iterable[Check]:
+    """Memory of this machine, where the system tells it."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
     except OSError:  # not Linux
         return
     kib = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
     total, free = kib["MemTotal"] << 10, kib["MemAvailable"] << 10
-    text = f"{_gib(free)} of {_gib(total)} available"
+    text = f"{gib(free)} of {gib(total)} available"
     if free >= 1 << 30:
         yield Check("memory", "ok", text)
     else:
         yield Check("memory", "warning", text, "close other programs, or lower --queue-size")
 
 
-def _gib(size: int) -> str:
+def gib(size: int) -> str:
+    """Bytes in words."""
     return f"{size / 2**30:.1f} GiB"
