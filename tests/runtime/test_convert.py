@@ -23,7 +23,7 @@ EYE = np.eye(32, dtype=np.float32)
 
 def net(*nodes: onnx.NodeProto, **constants: npt.NDArray[Any]) -> bytes:
     """From x (n×32) to y; `eye` is a weight."""
-    return graph(list(nodes), {"x": ("n", 32)}, {"y": ("n", "m")}, None, eye=EYE, **constants)
+    return graph(list(nodes), {"x": ("n", 32)}, {"y": ("n", "m")}, {}, eye=EYE, **constants)
 
 
 PLAIN = net(node("MatMul", ["x", "eye"], "y"))

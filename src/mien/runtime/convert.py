@@ -103,7 +103,7 @@ def _kept(record: Mapping[str, Any] | None, cache: Path, sha256: str) -> tuple[H
 
 def _tried(model: Path | bytes, opener: RunOpener, cache: Path | None, sha256: str) -> Half | None:
     made = load_onnx(model)
-    if made is None or not _has_float32_weights(made):
+    if made is None or not has_float32_weights(made):
         return None
     feeds = [feed for feed in (_feed(made, seed) for seed in range(2)) if feed is not None]
     if not feeds:
@@ -115,7 +115,7 @@ def _tried(model: Path | bytes, opener: RunOpener, cache: Path | None, sha256: s
     for level in (0, 1):
         twin = _twin(model, level, cache, sha256)
         found = None if twin is None else _outputs(twin, opener, feeds)
-        told = "it cannot be converted" if found is None else _fault(found, wanted)
+        told = "it cannot be converted" if found is None else fault(found, wanted)
         if not told and twin is not None:
             return Half(twin, "half precision" + (", but for sums and divisions" if level else ""))
     return Half(None, f"full precision, since in half precision {told}")
@@ -126,7 +126,7 @@ def _feed(made: Any, seed: int) -> dict[str, npt.NDArray[Any]] | None:
     return random_item([value for value in made.graph.input if value.name not in given], seed)
 
 
-def _has_float32_weights(made: Any) -> bool:
+def has_float32_weights(made: Any) -> bool:
     """Whether arithmetic is in float32: such weights, or others that a Cast makes so."""
     from onnx import TensorProto, helper
 
@@ -154,8 +154,8 @@ def _outputs(
         return None
 
 
-def _fault(found: Sequence[npt.NDArray[Any]], wanted: Sequence[npt.NDArray[Any]]) -> str:
-    """What is wrong with the outputs, in words; empty when they are close."""
+def fault(found: Sequence[npt.NDArray[Any]], wanted: Sequence[npt.NDArray[Any]]) -> str:
+    """What is wrong with outputs in lower precision, in words; empty when they are close to what is wanted."""
     for a, b in zip(found, wanted, strict=True):
         if a.shape != b.shape:
             return "its outputs have other shapes"

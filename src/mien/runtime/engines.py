@@ -19,8 +19,8 @@ from typing import Any, TypeAlias
 
 from mien.errors import DeviceError, MienError, ModelError
 from mien.runtime.axes import dims_of, per_item
-from mien.runtime.batching import load_onnx
-from mien.runtime.convert import converted
+from mien.runtime.batching import free_batch, load_onnx
+from mien.runtime.convert import converted, has_float32_weights
 from mien.runtime.kept import key_of, sha256_of, write_json, write_whole
 from mien.runtime.nvml import gpu_name
 
@@ -43,6 +43,7 @@ class Order:
     file: str
     """The model's path."""
     sha256: str
+    """Of the model that it stands for, which may be another version of the file."""
     fp16: bool = False
     workspace: int = WORKSPACE
     """Bytes that TensorRT may use while it works."""
@@ -50,6 +51,13 @@ class Order:
     """CUDA's number of the GPU."""
     profile: Profile = field(default_factory=dict)
     """Shapes of inputs with free dimensions; a free batch needs none."""
+    name: str = ""
+    """What errors call it, if not its path."""
+
+    @property
+    def called(self) -> str:
+        """What errors call it."""
+        return self.name or self.file
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +83,8 @@ def build_engine(
 ) -> Built:
     """Build a TensorRT engine of an ONNX file for the GPU of this machine, in this process; minutes.
 
-    It is written to a folder of its own within `cache`, where `--device tensorrt` finds it, and replaces an older one.
+    A file of one item is given a free batch first where that can be proved. The engine is written to a folder of its
+    own within `cache`, where `--device tensorrt` finds it, and replaces an older one.
 
     Args:
         fp16: let it work in half precision.
@@ -89,7 +98,10 @@ def build_engine(
         ModelError: the file cannot be read, or holds what TensorRT does not know.
         OutputError: the engine cannot be written.
     """
-    order = Order(str(file), sha256_of(file), fp16, workspace, device, dict(profile))
+    tensorrt()
+    sha256 = sha256_of(file)
+    freed = None if profile else free_batch(file, cache, sha256=sha256)
+    order = Order(str(freed or file), sha256, fp16, workspace, device, dict(profile), str(file))
     return build(order, folder_of(order, cache), cache / TIMING, progress)
 
 
@@ -101,7 +113,7 @@ def folder_of(order: Order, cache: Path) -> Path:
     """
     profile = sorted((name, [list(shape) for shape in shapes]) for name, shapes in order.profile.items())
     version = str(tensorrt().__version__)
-    return cache / key_of(order.sha256, gpu_name(order.device), version, order.fp16, order.workspace, profile, BATCHES)
+    return cache / key_of(order.sha256, gpu_name(order.device), version, order.fp16, profile, BATCHES)
 
 
 def built(order: Order, cache: Path) -> Path | None:
@@ -144,7 +156,7 @@ def build(order: Order, folder: Path, timing: Path, progress: Progress | None = 
     if not parser.parse(data):
         reasons = "; ".join(str(parser.get_error(index).desc()) for index in range(parser.num_errors)) or "unknown"
         raise ModelError(
-            f"{order.file}: TensorRT cannot read the model ({_short(reasons)}); choose --device cuda for this one"
+            f"{order.called}: TensorRT cannot read the model ({_short(reasons)}); choose --device cuda for this one"
         )
     config = builder.create_builder_config()
     config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, order.workspace)
@@ -160,8 +172,8 @@ def build(order: Order, folder: Path, timing: Path, progress: Progress | None = 
         raise monitor.stopped
     if engine is None:
         raise DeviceError(
-            f"{order.file}: TensorRT cannot build the engine; give it more --workspace, close what else uses the GPU, "
-            "or choose --device cuda"
+            f"{order.called}: TensorRT cannot build the engine; give it more --workspace, "
+            "close what else uses the GPU, or choose --device cuda"
         )
     write_whole(folder / ENGINE, bytes(engine))
     write_whole(folder / WRAPPER, wrapper_of(data, ENGINE))
@@ -185,9 +197,12 @@ def _source(order: Order, trt: Any) -> tuple[bytes, tuple[str, ...]]:
     try:
         data = Path(order.file).read_bytes()
     except OSError as error:
-        raise ModelError(f"{order.file}: cannot be read ({error.strerror}); give another file") from error
+        raise ModelError(f"{order.called}: cannot be read ({error.strerror}); give another file") from error
     if not order.fp16 or hasattr(trt.BuilderFlag, "FP16"):
         return data, ()
+    model = load_onnx(data)
+    if model is None or not has_float32_weights(model):
+        return data, ()  # it is in half precision already
     half = converted(data)
     if half is None:
         return data, ("full precision, since the file cannot be converted to half precision",)
@@ -198,7 +213,7 @@ def _add_profile(builder: Any, config: Any, order: Order) -> None:
     """Shapes of inputs with free dimensions, which TensorRT must know."""
     model = load_onnx(Path(order.file))
     if model is None:
-        raise ModelError(f"{order.file}: its weights lie in other files; put them into one")
+        raise ModelError(f"{order.called}: its weights lie in other files; put them into one")
     given = {tensor.name for tensor in model.graph.initializer}
     shapes = {value.name: dims_of(value) for value in model.graph.input if value.name not in given}
     free = {name: dims for name, dims in shapes.items() if not all(isinstance(size, int) for size in dims)}
@@ -212,7 +227,7 @@ def _add_profile(builder: Any, config: Any, order: Order) -> None:
             profile.set_shape(name, *((batch, *dims[1:]) for batch in BATCHES))
         else:
             found = "×".join("?" if size is None else str(size) for size in dims)
-            raise ModelError(f"{order.file}: input {name} of {found} is free in more than its batch; give its shapes")
+            raise ModelError(f"{order.called}: input {name} of {found} is free in more than its batch; give its shapes")
     config.add_optimization_profile(profile)
 
 

@@ -1,0 +1,179 @@
+"""TensorRT without waiting: CUDA serves until the engine, which a child process builds, is there and passed a test.
+
+It was not run on a GPU yet; tests put the CPU in the place of both.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime as ort
+
+from mien.errors import DeviceError, MienError
+from mien.runtime.convert import fault
+from mien.runtime.devices import PROVIDERS, DeviceSpec, Settings
+from mien.runtime.engine_job import EngineJob
+from mien.runtime.engines import ENGINE, WORKSPACE, WRAPPER, Order, built
+from mien.runtime.graph import NUMPY_TYPES, Graph, Value, open_graph, tensors
+from mien.runtime.kept import sha256_of
+
+HALF_FOLDER = "half"
+"""Where `convert` keeps its twins, by which they are known."""
+Open: TypeAlias = Callable[..., Graph]
+"""`graph.open_graph`."""
+StartJob: TypeAlias = Callable[[Order, Path], EngineJob]
+
+
+def open_tensorrt(
+    model: Path | bytes,
+    spec: DeviceSpec,
+    threads: int,
+    settings: Settings,
+    *,
+    open_one: Open = open_graph,
+    make_job: StartJob = EngineJob,
+) -> Graph:
+    """The graph on TensorRT: its engine if that is there, else CUDA until it is.
+
+    Half precision is used where the file is in it, since only that was tested. Without the `tensorrt` package, without
+    a cache folder, or for a model that is no file, ONNX Runtime builds the engine itself, which takes minutes.
+
+    Raises:
+        DeviceError: see `graph.open_graph`.
+        Exception: whatever ONNX Runtime says of the file.
+    """
+    settings = replace(settings, fp16=isinstance(model, Path) and model.parent.name == HALF_FOLDER)
+    if isinstance(model, Path) and is_engine(model):
+        return open_one(model, str(spec), threads, settings)
+    order = engine_order(model, spec, settings)
+    if order is None or settings.cache is None:
+        return open_one(model, str(spec), threads, settings)
+    wrapper = built(order, settings.cache)
+    if wrapper is not None:
+        return open_one(wrapper, str(spec), threads, settings)
+    serving = open_one(model, str(DeviceSpec("cuda", spec.ids)), threads, settings)
+    return Meanwhile(
+        serving,
+        make_job(order, settings.cache),
+        lambda path: open_one(path, str(spec), threads, settings),
+    )
+
+
+def is_engine(model: Path) -> bool:
+    """Whether a file is one that opens an engine beside it."""
+    return model.name == WRAPPER and model.with_name(ENGINE).exists()
+
+
+def engine_order(model: Path | bytes, spec: DeviceSpec, settings: Settings) -> Order | None:
+    """What to build for a model, in half precision if that is its own, or None where ONNX Runtime has to do it."""
+    if isinstance(model, bytes) or settings.cache is None:
+        return None
+    half = model.parent.name == HALF_FOLDER
+    order = Order(str(model), sha256_of(model), half, settings.workspace or WORKSPACE, spec.index)
+    try:
+        built(order, settings.cache)
+    except DeviceError:  # no `tensorrt` package
+        return None
+    return order
+
+
+class Meanwhile:
+    """A graph on CUDA that becomes one on TensorRT when its engine is there. Any thread may run it.
+
+    It names TensorRT as its provider from the start; `serving` tells what really runs, `notes` what went wrong.
+
+    Args:
+        serving: the graph on CUDA.
+        job: builds the engine; it is started here.
+        opener: opens the engine.
+    """
+
+    def __init__(self, serving: Graph, job: EngineJob, opener: Callable[[Path], Graph]) -> None:
+        self._graph, self._job, self._opener = serving, job, opener
+        self._lock = threading.Lock()
+        self._opening: threading.Thread | None = None
+        self.serving = "cuda"
+        self.notes: tuple[str, ...] = ()
+        try:
+            job.start()
+        except MienError as error:
+            self._give_up(str(error))
+
+    def get_providers(self) -> Sequence[str]:
+        """See `Graph`."""
+        names = list(self._graph.get_providers())
+        return names if self.serving == "tensorrt" else [PROVIDERS["tensorrt"], *names]
+
+    def get_inputs(self) -> Sequence[Value]:
+        """See `Graph`."""
+        return self._graph.get_inputs()
+
+    def get_outputs(self) -> Sequence[Value]:
+        """See `Graph`."""
+        return self._graph.get_outputs()
+
+    def run(
+        self, names: Sequence[str] | None, feeds: Mapping[str, npt.NDArray[Any]], options: ort.RunOptions
+    ) -> Sequence[npt.NDArray[np.float32]]:
+        """See `Graph`."""
+        if self.serving == "cuda" and self._opening is None and not self.notes:
+            self._look()
+        return self._graph.run(names, feeds, options)
+
+    def _look(self) -> None:
+        with self._lock:
+            if self._opening is not None or self.notes:
+                return
+            state = self._job.poll()
+            if state == "done":
+                self._opening = threading.Thread(target=self._switch, name="mien-engine", daemon=True)
+                self._opening.start()
+            elif state in ("failed", "cancelled"):
+                self._give_up(self._job.reason or state)
+
+    def _switch(self) -> None:
+        """Open the engine and compare it with CUDA, beside the calls that go on."""
+        assert self._job.result is not None
+        try:
+            graph = self._opener(self._job.result)
+            reason = self._compare(graph)
+        except Exception as error:
+            if isinstance(error, MemoryError):
+                raise
+            reason = " ".join(str(error).split())[:300]
+        if reason:
+            self._give_up(reason)
+        else:
+            self._graph, self.serving = graph, "tensorrt"
+
+    def _compare(self, graph: Graph) -> str:
+        if graph.get_providers()[0] != PROVIDERS["tensorrt"]:
+            return "TensorRT does not load"
+        feeds, options = self._feeds(), ort.RunOptions()
+        if feeds is None:
+            return ""
+        found, wanted = (
+            [np.asarray(output, np.float64) for output in each.run(None, feeds, options)]
+            for each in (graph, self._graph)
+        )
+        return fault(found, wanted)
+
+    def _feeds(self) -> dict[str, npt.NDArray[Any]] | None:
+        """One random item; None where the shapes are not known."""
+        feeds = {}
+        for place, tensor in enumerate(tensors(self._graph.get_inputs())):
+            shape = [1 if index == 0 and not isinstance(n, int) else n for index, n in enumerate(tensor.shape)]
+            if not all(isinstance(size, int) for size in shape) or tensor.type not in NUMPY_TYPES:
+                return None
+            values = np.random.default_rng(place).uniform(-1, 1, [size for size in shape if isinstance(size, int)])
+            feeds[tensor.name] = values.astype(NUMPY_TYPES[tensor.type])
+        return feeds
+
+    def _give_up(self, reason: str) -> None:
+        self.notes = (f"done with CUDA, since its TensorRT engine failed ({reason})",)

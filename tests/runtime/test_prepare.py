@@ -1,0 +1,257 @@
+"""What is done to a model before a GPU opens it, and CUDA serving until TensorRT's engine is there."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime as ort
+import pytest
+
+from mien.runtime.batching import Run, run_on_cpu
+from mien.runtime.devices import DeviceSpec, Settings
+from mien.runtime.engine_job import EngineJob, State
+from mien.runtime.engines import Order, build_engine
+from mien.runtime.graph import Graph, Value, open_graph
+from mien.runtime.meanwhile import Meanwhile, is_engine, open_tensorrt
+from mien.runtime.prepare import Precision, Preparation
+from mien.runtime.session import Session
+from tests.stand_ins import graph, node
+
+PRETENDED = Path(__file__).with_name("pretended")
+NET = graph([node("MatMul", ["x", "w"], "y")], {"x": (1, 32)}, {"y": (1, 32)}, {}, w=np.eye(32, dtype=np.float32))
+CUDA, TENSORRT = DeviceSpec("cuda"), DeviceSpec("tensorrt", (0,))
+
+
+@pytest.fixture
+def tensorrt(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A pretended `tensorrt`, here and in children."""
+    monkeypatch.setenv("PYTHONPATH", str(PRETENDED))
+    monkeypatch.setenv("PRETENDED_TENSORRT", json.dumps({}))
+    monkeypatch.syspath_prepend(PRETENDED)
+    sys.modules.pop("tensorrt", None)
+    yield
+    sys.modules.pop("tensorrt", None)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(NET)
+    return path
+
+
+def preparation(folder: Path, precision: Precision, **settings: Any) -> Preparation:
+    return Preparation(folder, precision, Settings(**settings), run_on_cpu)
+
+
+@pytest.mark.parametrize("kind", ["cpu", "coreml"])
+def test_devices_that_gain_nothing_open_the_file_itself(kind: Any, file: Path, tmp_path: Path) -> None:
+    assert preparation(tmp_path / "c", "fp16")(file, DeviceSpec(kind)).model == file
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_free_batch_then_half_precision(file: Path, tmp_path: Path) -> None:
+    made = preparation(tmp_path / "c", "fp16")(file, CUDA)
+    assert made.notes == ("half precision",)
+    assert isinstance(made.model, Path) and made.model.parent == tmp_path / "c" / "half"
+    session = Session(made.model, "cpu")
+    assert session.inputs[0].shape == ("batch", 32)
+    assert session.inputs[0].type == session.outputs[0].type == "tensor(float)"
+    x = np.random.default_rng(0).random((5, 32), np.float32)
+    np.testing.assert_allclose(session(x)[0], x, rtol=1e-3)
+    assert preparation(tmp_path / "c", "fp16")(file, CUDA) == made
+
+
+@pytest.mark.parametrize("precision", ["fp32", "auto"])
+def test_small_or_unwanted_is_only_freed(precision: Precision, file: Path, tmp_path: Path) -> None:
+    made = preparation(tmp_path / "c", precision)(file, CUDA)
+    assert made.notes == ()
+    assert isinstance(made.model, Path) and made.model.parent == tmp_path / "c" / "batch"
+
+
+def test_auto_converts_large_files(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mien.runtime.prepare.WORTH", 1000)
+    assert preparation(tmp_path / "c", "auto")(file, CUDA).notes == ("half precision",)
+
+
+def test_openvino_chooses_its_precision_itself(file: Path, tmp_path: Path) -> None:
+    assert preparation(tmp_path / "c", "fp16")(file, DeviceSpec("openvino")).notes == ()
+
+
+def test_a_device_that_breaks_half_precision_gets_float32_and_says_so(file: Path, tmp_path: Path) -> None:
+    def opener(model: Path | bytes) -> Run:
+        run = run_on_cpu(model)
+        assert isinstance(model, Path)
+        return (lambda feeds: [y * 2 for y in run(feeds)]) if model.parent.name == "half" else run
+
+    made = Preparation(tmp_path / "c", "fp16", opener=opener)(file, CUDA)
+    assert made.notes[0].startswith("full precision, since in half precision its outputs are off by 100.0%")
+    assert isinstance(made.model, Path) and made.model.parent.name == "batch"
+
+
+def test_tensorrt_without_its_package_leaves_the_engine_to_onnx_runtime(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tensorrt", None)
+    made = preparation(tmp_path / "c", "fp32", cache=tmp_path / "e")(file, TENSORRT)
+    assert made.notes == ("ONNX Runtime builds the TensorRT engine itself, which takes minutes",)
+
+
+def test_tensorrt_tells_that_cuda_serves_until_the_engine_is_there(file: Path, tmp_path: Path, tensorrt: None) -> None:
+    prepare = preparation(tmp_path / "c", "fp16", cache=tmp_path / "e")
+    made = prepare(file, TENSORRT)
+    assert made.notes == ("half precision", "done with CUDA until its TensorRT engine is built")
+
+
+def test_an_engine_built_by_hand_is_used(file: Path, tmp_path: Path, tensorrt: None) -> None:
+    engine = build_engine(file, fp16=True, cache=tmp_path / "e")
+    made = preparation(tmp_path / "c", "auto", cache=tmp_path / "e")(file, TENSORRT)
+    assert made.model == engine.wrapper and is_engine(engine.wrapper)
+    assert made.notes == ("done with the TensorRT engine that was built by hand",)
+    exact = preparation(tmp_path / "c", "fp32", cache=tmp_path / "e")(file, TENSORRT)
+    assert exact.model != engine.wrapper
+    assert preparation(tmp_path / "c", "fp32", cache=tmp_path / "e")(file, CUDA).model != engine.wrapper
+
+
+class Pretending:
+    """A graph on the CPU that names other providers."""
+
+    def __init__(self, model: Path | bytes, provider: str, factor: float = 1.0) -> None:
+        self._graph, self.provider, self._factor = open_graph(model, "cpu", 1), provider, factor
+
+    def get_providers(self) -> Sequence[str]:
+        return [self.provider, "CPUExecutionProvider"]
+
+    def get_inputs(self) -> Sequence[Value]:
+        return self._graph.get_inputs()
+
+    def get_outputs(self) -> Sequence[Value]:
+        return self._graph.get_outputs()
+
+    def run(self, names: Any, feeds: Mapping[str, npt.NDArray[Any]], options: ort.RunOptions) -> Any:
+        return [self._factor * output for output in self._graph.run(names, feeds, options)]
+
+
+class Job(EngineJob):
+    """One whose state is told."""
+
+    def __init__(self, path: Path) -> None:
+        self.state, self.reason, self._path = "new", "", path
+
+    def start(self) -> State:
+        self.state = "building"
+        return self.state
+
+    def poll(self) -> State:
+        return self.state
+
+    @property
+    def result(self) -> Path:
+        return self._path
+
+
+def ran(graph: Graph) -> bool:
+    y = graph.run(None, {"x": np.full((1, 32), 2, np.float32)}, ort.RunOptions())[0]
+    return bool((y == 2).all())
+
+
+def settled(graph: Meanwhile, until: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not until() and time.monotonic() < end:
+        assert ran(graph)
+        time.sleep(0.01)
+    assert until()
+
+
+TRT, CUDA_NAME = "TensorrtExecutionProvider", "CUDAExecutionProvider"
+
+
+def test_cuda_serves_until_the_engine_is_there(file: Path) -> None:
+    job = Job(file)
+    graph = Meanwhile(Pretending(file, CUDA_NAME), job, lambda path: Pretending(path, TRT))
+    assert job.state == "building"
+    assert ran(graph) and graph.serving == "cuda"
+    assert list(graph.get_providers())[:2] == [TRT, CUDA_NAME]
+    job.state = "done"
+    settled(graph, lambda: graph.serving == "tensorrt")
+    assert ran(graph) and graph.notes == ()
+    assert list(graph.get_providers()) == [TRT, "CPUExecutionProvider"]
+    assert [value.name for value in (*graph.get_inputs(), *graph.get_outputs())] == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("provider", "factor", "reason"),
+    [(TRT, 1.2, "its outputs are off by 20.0%"), (CUDA_NAME, 1.0, "TensorRT does not load")],
+)
+def test_an_engine_that_fails_its_test_is_not_used(provider: str, factor: float, reason: str, file: Path) -> None:
+    job = Job(file)
+    graph = Meanwhile(Pretending(file, CUDA_NAME), job, lambda path: Pretending(path, provider, factor))
+    job.state = "done"
+    settled(graph, lambda: bool(graph.notes))
+    assert graph.serving == "cuda"
+    assert graph.notes[0].startswith(f"done with CUDA, since its TensorRT engine failed ({reason}")
+
+
+def test_a_job_that_fails_leaves_cuda_serving(file: Path) -> None:
+    job = Job(file)
+    graph = Meanwhile(Pretending(file, CUDA_NAME), job, lambda path: Pretending(path, TRT))
+    job.state, job.reason = "failed", "it took longer than 1200 s"
+    settled(graph, lambda: bool(graph.notes))
+    assert graph.notes == ("done with CUDA, since its TensorRT engine failed (it took longer than 1200 s)",)
+
+
+def test_a_file_that_does_not_open_leaves_cuda_serving(file: Path) -> None:
+    job = Job(file.with_name("none.onnx"))
+    graph = Meanwhile(Pretending(file, CUDA_NAME), job, lambda path: Pretending(path, TRT))
+    job.state = "done"
+    settled(graph, lambda: bool(graph.notes))
+    assert "none.onnx" in graph.notes[0]
+
+
+def test_opening_on_tensorrt_from_the_first_run_to_the_second(file: Path, tmp_path: Path, tensorrt: None) -> None:
+    opened: list[tuple[str, str, bool]] = []
+
+    def open_one(model: Path | bytes, device: str, threads: int, settings: Settings) -> Graph:
+        assert isinstance(model, Path)
+        opened.append((model.name, device, settings.fp16))
+        # The pretended engine holds nothing that could run.
+        return Pretending(file, TRT if device.startswith("tensorrt") else CUDA_NAME)
+
+    settings = Settings(cache=tmp_path / "e", fp16=True)
+    graph = open_tensorrt(file, TENSORRT, 0, settings, open_one=open_one)
+    assert isinstance(graph, Meanwhile) and opened == [("net.onnx", "cuda:0", False)]
+    settled(graph, lambda: graph.serving == "tensorrt")
+    assert opened[1:] == [("model.onnx", "tensorrt:0", False)]
+    again = open_tensorrt(file, TENSORRT, 0, settings, open_one=open_one)
+    assert isinstance(again, Pretending) and opened[2:] == opened[1:2]
+
+
+def test_half_files_let_tensorrt_use_half_precision(file: Path, tmp_path: Path, tensorrt: None) -> None:
+    orders: list[Order] = []
+
+    class Recorder(Job):
+        def __init__(self, order: Order, cache: Path) -> None:
+            super().__init__(file)
+            orders.append(order)
+
+    made = preparation(tmp_path / "c", "fp16", cache=tmp_path / "e")(file, TENSORRT)
+    for model in (made.model, file):
+        open_tensorrt(
+            model, TENSORRT, 0, Settings(cache=tmp_path / "e", workspace=7),
+            open_one=lambda *_: Pretending(file, CUDA_NAME), make_job=Recorder,
+        )  # fmt: skip
+    assert [(order.fp16, order.workspace) for order in orders] == [(True, 7), (False, 7)]
+
+
+@pytest.mark.parametrize("cache", [None, "e"])
+def test_models_that_are_no_files_or_have_no_cache_go_to_onnx_runtime(cache: str | None, tmp_path: Path) -> None:
+    settings = Settings(cache=None if cache is None else tmp_path / cache)
+    opened = open_tensorrt(NET, TENSORRT, 0, settings, open_one=lambda *told: Pretending(NET, TRT))
+    assert isinstance(opened, Pretending)
