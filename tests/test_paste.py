@@ -6,9 +6,9 @@ import cv2
 import numpy as np
 import pytest
 
-from mien.errors import GeometryError, ModelError
+from mien.errors import GeometryError
 from mien.geometry import invert, template_matrix, transform
-from mien.paste import Crop, mesh_box, moved, paste, read_crop
+from mien.paste import mesh_box, moved, paste, read_crop
 from mien.types import Box, Face, Image, Patch
 from tests.fakes import FakeFrame, FakeSwapper, face, grey
 
@@ -123,12 +123,32 @@ def test_a_template_patch_fades_out_at_its_square_and_is_full_inside() -> None:
     assert 0.3 < mask[np.abs(depth - 0.04 * 128) < 0.5].mean() < 0.7
 
 
-def test_a_patch_of_another_shape_is_an_error() -> None:
-    frame = picture()
-    crop = Crop(Box(0, 0, 20, 10), frame.read(Box(0, 0, 20, 10)), face(10, 5, 8))
-    with pytest.raises(ModelError, match="for a crop of"):
-        paste(frame, crop, patch(np.zeros((20, 10, 3), np.uint8)))
-    assert frame.writes == []
+def test_a_boosted_crop_is_the_same_square_with_more_pixels() -> None:
+    frame, tilted = picture(), _tilted(face(110, 110, 80), 0.4)
+    small, large = (read_crop(frame, tilted, FakeSwapper("arcface_128", 32), k) for k in (1, 3))
+    assert small is not None and large is not None
+    assert large.image.shape == (96, 96, 3)
+    np.testing.assert_allclose(large.face.keypoints, 3 * small.face.keypoints + 1, atol=1e-3)
+    # The middle pixel of each block of 3 × 3 lies where the small crop's pixel does.
+    np.testing.assert_allclose(large.image[1::3, 1::3], small.image.astype(int), atol=2)
+
+
+@pytest.mark.parametrize(("side", "boost"), [(20, 1), (44, 1), (75, 2), (110, 3), (180, 4), (600, 4)])
+def test_a_boost_of_0_goes_by_the_faces_own_size(side: float, boost: int) -> None:
+    crop = read_crop(picture(900, 900), face(450, 450, side), FakeSwapper("ffhq_512", 64), 0)
+    assert crop is not None
+    assert crop.image.shape == (64 * boost, 64 * boost, 3)
+
+
+@pytest.mark.parametrize("boost", [1, 2, 4])
+def test_a_boosted_patch_comes_back_where_it_was(boost: int) -> None:
+    frame = FakeFrame(np.asarray(cv2.GaussianBlur(picture().pixels, (0, 0), 5), np.uint8))
+    before = frame.pixels.astype(int)
+    crop = read_crop(frame, _tilted(face(110, 120, 90), -0.3), FakeSwapper("arcface_128", 64), boost)
+    assert crop is not None
+    paste(frame, crop, Patch(np.asarray(crop.image / 255, np.float32), np.ones(crop.image.shape[:2], np.float32)))
+    assert np.abs(frame.pixels.astype(int) - before).max() <= 2
+    assert frame.writes[0][2].max() > 0.99
 
 
 def test_moving_a_face_scales_its_depth() -> None:

@@ -19,6 +19,7 @@ from mien.options import SwapOptions
 from mien.pipeline import Pipeline
 from mien.shape import neutral
 from mien.types import Face, Patch
+from mien.zoo.contracts import SourceNeeds
 from tests.fakes import FakeFrame, FakeSwapper, FakeZoo, embedding, face, grey, identity
 
 
@@ -213,6 +214,48 @@ class _FailingSwapper(FakeSwapper):
 class Locked(FakeFrame):
     def write(self, *_: object) -> None:
         raise ZeroDivisionError("paste")
+
+
+def test_faces_of_different_boosts_are_one_batch() -> None:
+    """A small and a large face: the crops differ in size, the batch is one, and each comes back where it was."""
+
+    seen: list[list[int]] = []
+
+    class Sized(FakeSwapper):
+        def __call__(self, crops: Any, faces: Any, masks: Any, source: Any, skin_tone: float) -> list[Patch]:
+            seen.append([len(crop) for crop in crops])
+            return super().__call__(crops, faces, masks, source, skin_tone)
+
+    faces = [face(60, 60, 30, track=0), face(200, 130, 120, track=1)]
+    swapper = Sized(template="arcface_128", size=32)
+    for boost, sides in ((0, [32, 128]), (1, [32, 32]), (2, [64, 64])):
+        seen.clear()
+        with one(*faces) as analysis:
+            (frame,) = pipeline(analysis, FakeZoo(swapper), pixel_boost=boost).run([grey()])
+        assert seen == [sides]
+        assert isinstance(frame, FakeFrame)
+        for x, y in ((60, 60), (200, 130)):
+            assert tuple(frame.pixels[y, x]) == (165, 165, 165)
+
+
+def test_the_swapper_gets_the_source_that_it_needs() -> None:
+    seen = []
+
+    class Needy(FakeSwapper):
+        def __call__(self, crops: Any, faces: Any, masks: Any, source: Any, skin_tone: float) -> list[Patch]:
+            seen.append(source)
+            return super().__call__(crops, faces, masks, source, skin_tone)
+
+    zoo = FakeZoo(Needy(needs=SourceNeeds("fake", template="ffhq_512", size=16)))
+    known = replace(
+        identity(), photo=np.full((90, 90, 3), 7, np.uint8), keypoints=face(45, 45, 40).keypoints,
+        embeddings={"fake": np.arange(4, dtype=np.float32)},
+    )  # fmt: skip
+    with analysed(2) as analysis:
+        list(Pipeline(SwapOptions(), zoo, known, analysis).run(clip(2)))
+    assert len(seen) == 2 and seen[0] is seen[1]  # made once
+    np.testing.assert_array_equal(seen[0].embedding, [0, 1, 2, 3])
+    np.testing.assert_array_equal(seen[0].photo, np.full((16, 16, 3), 7))
 
 
 def test_a_swapper_that_loses_a_face_is_an_error(thirty: Analysis) -> None:

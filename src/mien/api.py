@@ -23,7 +23,7 @@ from mien.media import Frame, Reader, VideoReader, VideoWriter, Writer, open_rea
 from mien.media.atomic import check_output
 from mien.media.video import Place
 from mien.options import AnalyzeOptions, SwapOptions
-from mien.pipeline import Pipeline
+from mien.pipeline import Pipeline, models_of
 from mien.report import ModelReport, Progress, Report, peak_memory_mb
 from mien.resume import fingerprint, kept_analysis
 from mien.types import FloatArray
@@ -77,7 +77,7 @@ def swap(
     # Writer and models come first: what cannot be written or used is known before the long work.
     place = Path(output).resolve() if Path(output).is_symlink() else Path(output)
     with open_reader(target, chosen, output=place) as reader, open_writer(place, reader, chosen) as writer:
-        _load(chosen, models)
+        models_of(chosen, models)
         identity = _identity(sources, models, chosen, timings)
         task = _Task(chosen, models, identity, progress, timings, [])
         pipeline, frames, tracks = task.run(reader, writer)
@@ -153,13 +153,6 @@ def _zoo(options: AnalyzeOptions) -> Zoo:
     return Zoo(options.device, fallback=options.fallback, timeout=options.model_timeout, memory_limit=limit)
 
 
-def _load(options: SwapOptions, zoo: Zoo) -> None:
-    zoo.load("embedder", options.embedder)
-    if zoo.load("swapper", options.swapper).needs_mask:
-        for name in options.masker.split("+"):
-            zoo.load("masker", name)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Task:
     """One swap, once its inputs and models are there."""
@@ -174,28 +167,32 @@ class _Task:
 
     def run(self, reader: Reader, writer: Writer) -> tuple[Pipeline, int, int]:
         """Analyse and render; the pipeline that did it, frames and tracks."""
+        video = writer if isinstance(writer, VideoWriter) else None  # only a video's writer can go on later
         last: Place | None = None
-        if isinstance(writer, VideoWriter):
-            last = writer.begin(fingerprint(reader.path, self.identity, self.options, self.zoo))
-        with self._analysis(reader, writer) as analysis:
+        if video is not None:
+            last = video.begin(fingerprint(reader.path, self.identity, self.options, self.zoo))
+        with self._analysis(reader, video) as analysis:
             if not analysis.face_count:
                 raise NoFaceError(f"{reader.path}: no face was found; try a lower min_score or min_face")
-            state = writer.state if isinstance(writer, VideoWriter) else None
+            state = None if video is None else video.state
             pipeline = Pipeline(self.options, self.zoo, self.identity, analysis, state)
-            self._render(reader, writer, pipeline, len(analysis), last)
+            self._render(reader, writer, video, pipeline, len(analysis), last)
             return pipeline, len(analysis), len(analysis.tracks)
 
-    def _analysis(self, reader: Reader, writer: Writer) -> Analysis:
+    def _analysis(self, reader: Reader, video: VideoWriter | None) -> Analysis:
         def make() -> Analysis:
             return _analyze(reader, self.options, self.zoo, self.progress, self.timings)
 
-        if not isinstance(writer, VideoWriter):
+        if video is None:
             return make()
-        analysis, notes = kept_analysis(writer.folder, make, lambda: reader.notes)
+        analysis, notes = kept_analysis(video.folder, make, lambda: reader.notes)
         self.notes.extend(notes)
         return analysis
 
-    def _render(self, reader: Reader, writer: Writer, pipeline: Pipeline, total: int, last: Place | None) -> None:
+    def _render(
+        self, reader: Reader, writer: Writer, video: VideoWriter | None, pipeline: Pipeline, total: int,
+        last: Place | None,
+    ) -> None:  # fmt: skip
         tell = _teller(self.progress, "render", total)
         done, encode = 0 if last is None else last.index + 1, 0.0
         with pipeline.run(_frames(reader, last)) as run:
@@ -203,14 +200,14 @@ class _Task:
                 done += 1
                 started = perf_counter()
                 writer.write(frame)
-                if isinstance(writer, VideoWriter) and writer.segment_is_full:
-                    writer.close_segment(pipeline.state(frame.index))
+                if video is not None and video.segment_is_full:
+                    video.close_segment(pipeline.state(frame.index))
                 encode += perf_counter() - started
                 tell(done)
         if done != total:
             raise MediaError(f"{reader.path}: {done} frames now and {total} before; it changed while it was read")
-        if isinstance(writer, VideoWriter):
-            writer.close_segment(pipeline.state())
+        if video is not None:
+            video.close_segment(pipeline.state())
         for name, seconds in (*pipeline.timings.items(), ("encode", encode)):
             self.timings[name] = self.timings.get(name, 0.0) + seconds
 

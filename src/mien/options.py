@@ -94,6 +94,13 @@ class SwapOptions(AnalyzeOptions):
     """How a face is swapped and how the result is written."""
 
     swapper: str = _field("texture", "request", "Swap model.")
+    pixel_boost: int = _field(
+        0,
+        "request",
+        "Side of the square that a face is swapped in over the model's own; 0 chooses by the face.",
+        ge=0,
+        le=4,
+    )
     masker: str = _field("occluder", "request", "Models that find what covers a target's face, joined by +.")
     source_masker: str = _field(
         "skin_hair+occluder", "request", "Models that find what covers a source's face, joined by +."

@@ -8,7 +8,6 @@ from typing import Protocol
 
 import numpy as np
 
-from mien.errors import ModelError
 from mien.geometry import invert, scale_of, template_matrix, transform, warp
 from mien.types import Box, Face, FloatArray, Image, Patch
 from mien.zoo.contracts import Swapper
@@ -17,6 +16,8 @@ PAD = 4
 """Pixels around a template's square, so that filters at its border see the frame."""
 FEATHER = 0.08
 """Width of the soft border of a template's square, as a share of its side."""
+MOST = 4
+"""Largest pixel boost."""
 
 
 class Frame(Protocol):
@@ -44,15 +45,19 @@ class Crop:
     box: Box
     """The part of the frame that was read and may be written."""
     image: Image
-    """The box itself at native resolution, or its size × size warp by a template."""
+    """The box itself at native resolution, or its warp by a template: a square of a multiple of the swapper's size."""
     face: Face
     """Mesh, keypoints and bbox in pixels of `image`."""
     matrix: FloatArray | None = None
     """(2, 3) from the box's pixels to the warp's; None where `image` is the box."""
 
 
-def read_crop(frame: Frame, face: Face, swapper: Swapper) -> Crop | None:
+def read_crop(frame: Frame, face: Face, swapper: Swapper, boost: int = 1) -> Crop | None:
     """The crop that a swapper asks for; None for a face outside the frame.
+
+    Args:
+        boost: side of a template's crop over the swapper's size; 0: what is nearest to the face's own size, up to
+            `MOST`.
 
     Raises:
         GeometryError: keypoints that coincide.
@@ -61,12 +66,13 @@ def read_crop(frame: Frame, face: Face, swapper: Swapper) -> Crop | None:
         box = mesh_box(face.mesh, swapper.margin).clip(frame.width, frame.height)
         return None if box.empty else Crop(box, frame.read(box), moved(face, _shift(-box.x0, -box.y0)))
     matrix = template_matrix(face.keypoints, swapper.template, swapper.size)
-    box = square_box(matrix, swapper.size).clip(frame.width, frame.height)
+    boost = boost or min(MOST, max(1, round(1 / scale_of(matrix))))
+    matrix, side = _enlarged(matrix, boost), boost * swapper.size
+    box = square_box(matrix, side).clip(frame.width, frame.height)
     if box.empty:
         return None
     from_box = _after_shift(matrix, box)
-    image = warp(frame.read(box), from_box, swapper.size, swapper.size)
-    return Crop(box, image, moved(face, matrix), from_box)
+    return Crop(box, warp(frame.read(box), from_box, side, side), moved(face, matrix), from_box)
 
 
 def mesh_box(mesh: FloatArray, margin: float) -> Box:
@@ -99,20 +105,13 @@ def moved(face: Face, matrix: FloatArray) -> Face:
 
 
 def paste(frame: Frame, crop: Crop, patch: Patch) -> None:
-    """Write a swapper's patch into the frame that its crop was read from.
-
-    Raises:
-        ModelError: a patch of another shape than its crop.
-    """
-    shape = crop.image.shape[:2]
-    if patch.rgb.shape != (*shape, 3) or patch.mask.shape != shape:
-        raise ModelError(f"a patch of shapes {patch.rgb.shape} and {patch.mask.shape} for a crop of {shape}")
+    """Write a swapper's patch, which fits its crop, into the frame that the crop was read from."""
     if crop.matrix is None:
         frame.write(crop.box, patch.rgb, patch.mask)
         return
     back, width, height = invert(crop.matrix), crop.box.width, crop.box.height
     # The feather is 0 at the square's edge, so the replicated border outside it stays 0.
-    mask = warp(np.ascontiguousarray(patch.mask * _feather(shape[0])), back, width, height)
+    mask = warp(np.ascontiguousarray(patch.mask * _feather(len(patch.mask))), back, width, height)
     frame.write(crop.box, warp(patch.rgb, back, width, height), mask)
 
 
@@ -128,6 +127,11 @@ def _feather(size: int) -> FloatArray:
 
 def _shift(x: float, y: float) -> FloatArray:
     return np.array([[1, 0, x], [0, 1, y]], np.float32)
+
+
+def _enlarged(matrix: FloatArray, k: int) -> FloatArray:
+    """To a crop of k times the side; the middles of its k × k blocks are the pixels of the smaller one."""
+    return np.asarray(np.c_[k * matrix[:, :2], k * matrix[:, 2] + (k - 1) / 2], np.float32)
 
 
 def _after_shift(matrix: FloatArray, box: Box) -> FloatArray:

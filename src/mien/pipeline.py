@@ -11,16 +11,18 @@ from mien.analysis import Analysis
 from mien.analyzer import FrameAnalyzer, TimedFrame
 from mien.errors import GeometryError, InputError
 from mien.facemask import face_masks
-from mien.faces import FaceFinder
+from mien.faces import EXPRESSION, FaceFinder
 from mien.identity_data import IdentityData
 from mien.options import SwapOptions
 from mien.paste import Crop
 from mien.referee import Referee
 from mien.report import FaceReport
+from mien.source import companion, prepare_source
 from mien.stages import Run, Stage
 from mien.tracking import GAP, TrackTally
 from mien.types import Face, FloatArray, Patch
-from mien.zoo.contracts import Masker, Source, Swapper, check_patches
+from mien.zoo.cards import Task
+from mien.zoo.contracts import Masker, Swapper, check_patches
 from mien.zoo.registry import Zoo
 
 
@@ -41,6 +43,28 @@ class _Work:
     crops: Sequence[Crop] = ()
     masks: Sequence[Mapping[str, FloatArray] | None] = ()
     patches: Sequence[Patch] = ()
+
+
+def models_of(options: SwapOptions, zoo: Zoo) -> list[Any]:
+    """All models that the pixels of a swap follow from, loaded; those that only read sources are left out.
+
+    Raises:
+        OptionsError, ModelError, DeviceError: see `Zoo.load`.
+    """
+    swapper: Swapper = zoo.load("swapper", options.swapper)
+    names: list[tuple[Task, str]] = [
+        *(("detector", name) for name in options.detector.split("+")),
+        ("landmarker", options.landmarker),
+        ("embedder", options.embedder),
+        ("expression", EXPRESSION),
+        *(("masker", name) for name in options.masker.split("+") if swapper.needs_mask),
+    ]  # fmt: skip
+    needed: tuple[tuple[Task, str], ...] = (
+        ("embedder", swapper.needs.embedder),
+        ("converter", swapper.needs.converter),
+    )
+    companions = [companion(zoo, task, name, swapper) for task, name in needed if name]
+    return [swapper, *(zoo.load(task, name) for task, name in names), *companions]
 
 
 class Pipeline:
@@ -67,7 +91,7 @@ class Pipeline:
     ) -> None:
         self._options, self._zoo, self._analysis = options, zoo, analysis
         self._swapper: Swapper = zoo.load("swapper", options.swapper)
-        self._source = Source(identity)
+        self._source = prepare_source(zoo, self._swapper, identity)
         maskers = options.masker.split("+") if self._swapper.needs_mask else ()
         self._maskers: Sequence[Masker] = [zoo.load("masker", name) for name in maskers]
         self._finder = FaceFinder(zoo, options)
@@ -144,7 +168,7 @@ class Pipeline:
 
     def _read(self, frame: Frame, face: Face) -> Crop | None:
         try:
-            return paste.read_crop(frame, face, self._swapper)
+            return paste.read_crop(frame, face, self._swapper, self._options.pixel_boost)
         except GeometryError:
             return None  # keypoints that coincide are no face
 

@@ -4,26 +4,39 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 
 from mien.analysis import Analysis
 from mien.errors import MediaError
-from mien.faces import EXPRESSION
 from mien.identity_data import IdentityData
 from mien.media.segments import file_sha256
 from mien.media.versions import library_versions
 from mien.options import SwapOptions
-from mien.zoo.cards import ModelCard, Task
+from mien.pipeline import models_of
+from mien.runtime.versions import runtime_versions
+from mien.zoo.cards import ModelCard
 from mien.zoo.registry import Zoo
 
 # Neither changes a byte of the output.
 _FREE = frozenset(
-    ("resume", "queue_size", "min_similarity", "model_timeout", "max_pixels", "max_duration", "max_fps", "max_streams")
+    (
+        "resume",
+        "queue_size",
+        "min_similarity",
+        "model_timeout",
+        "memory_limit",
+        "max_pixels",
+        "max_duration",
+        "max_fps",
+        "max_streams",
+    )
 )
 
 
@@ -34,8 +47,12 @@ def fingerprint(target: Path, identity: IdentityData, options: SwapOptions, zoo:
         "the target": file_sha256(target),
         "the source": _digest(identity),
         "the device": zoo.used_device,
-        **{f"model {name}": digest for name, digest in _weights(options, zoo)},
+        **_weights(options, zoo),
         **{f"--{name.replace('_', '-')}": value for name, value in chosen.items()},
+        "mien": version("mien"),
+        "NumPy": np.__version__,
+        "OpenCV": cv2.__version__,
+        **runtime_versions(),
         **library_versions(),
     }
 
@@ -61,21 +78,10 @@ def kept_analysis(
     return Analysis.load(path), found
 
 
-def _weights(options: SwapOptions, zoo: Zoo) -> Iterator[tuple[str, str]]:
-    """Name and sha256 of each model that changes pixels; those that read sources are part of the identity."""
-    names: list[tuple[Task, str]] = [
-        ("detector", options.detector),
-        ("landmarker", options.landmarker),
-        ("embedder", options.embedder),
-        ("expression", EXPRESSION),
-        ("swapper", options.swapper),
-    ]
-    if zoo.load("swapper", options.swapper).needs_mask:
-        names += [("masker", name) for name in options.masker.split("+")]
-    for task, name in names:
-        card: ModelCard = zoo.load(task, name).card
-        if card.weights is not None:
-            yield card.name, card.weights.sha256
+def _weights(options: SwapOptions, zoo: Zoo) -> Mapping[str, str]:
+    """The sha256 of each model's file; a model that the user added counts by its file, whatever its name."""
+    cards: list[ModelCard] = [model.card for model in models_of(options, zoo)]
+    return {f"{card.task} {card.name}": card.weights.sha256 for card in cards if card.weights is not None}
 
 
 def _digest(identity: IdentityData) -> str:

@@ -12,6 +12,7 @@ from mien.geometry import TEMPLATES, template_matrix, transform, warp
 from mien.identity_data import IdentityData
 from mien.paste import Frame, square_box
 from mien.types import Box, ByteArray, FloatArray
+from mien.zoo.cards import Task
 from mien.zoo.contracts import Embedder, Source, Swapper
 from mien.zoo.registry import Zoo
 
@@ -56,10 +57,10 @@ def prepare_source(zoo: Zoo, swapper: Swapper, identity: IdentityData) -> Source
     if needs.embedder:
         embedding = identity.embeddings.get(needs.embedder)
         if embedding is None:
-            embedder: Embedder = _companion(zoo, "embedder", needs.embedder, swapper)
+            embedder: Embedder = companion(zoo, "embedder", needs.embedder, swapper)
             embedding = raw_embedding(embedder, *_photo(identity, swapper))
     if needs.converter:
-        converter = _companion(zoo, "converter", needs.converter, swapper)
+        converter = companion(zoo, "converter", needs.converter, swapper)
         assert embedding is not None  # a converter has nothing else to convert
         embedding = converter(embedding[None])[0]
     if needs.template:
@@ -67,7 +68,12 @@ def prepare_source(zoo: Zoo, swapper: Swapper, identity: IdentityData) -> Source
     return Source(identity, embedding, photo)
 
 
-def _companion(zoo: Zoo, task: Any, name: str, swapper: Swapper) -> Any:
+def companion(zoo: Zoo, task: Task, name: str, swapper: Swapper) -> Any:
+    """A model that a swapper needs.
+
+    Raises:
+        OptionsError: it is not installed; names who needs it. ModelError, DeviceError: see `Zoo.load`.
+    """
     try:
         return zoo.load(task, name)
     except OptionsError as error:

@@ -20,7 +20,7 @@ from mien.runtime.session import Runtime
 from mien.types import Face, FloatArray, Image, Patch
 from mien.zoo.contracts import Source, check_patches
 from mien.zoo.registry import registry
-from mien.zoo.swappers._template import TemplateSwapper, join, split, visible
+from mien.zoo.swappers._template import TemplateSwapper, join, outline, split, uncovered
 from mien.zoo.swappers.dfm import Dfm
 from mien.zoo.swappers.inswapper import InSwapper128, emap
 from tests.fakes import face, identity
@@ -224,28 +224,30 @@ def test_another_familys_file_is_refused(name: str) -> None:
 
 
 def test_the_mask_is_the_meshs_outline_with_a_soft_rim() -> None:
-    mask = visible(face(64, 64, 60).mesh, None, 128)
+    mask = outline(face(64, 64, 60).mesh, 128)
     assert mask.dtype == np.float32 and mask.shape == (128, 128)
     np.testing.assert_allclose([mask[64, 64], mask[40, 88], mask[64, 20], mask[100, 64]], [1, 1, 0, 0], atol=1e-6)
     assert 0.35 < mask[64, 34] < 0.65 and mask[64, 32] < 0.2 and mask[64, 37] > 0.9
 
 
-def test_the_mask_leaves_out_what_covers_the_face() -> None:
+def test_what_covers_the_face_stays_in_front() -> None:
     covered = np.zeros((32, 32), np.float32)
     covered[:, :16] = 1
-    mask = visible(face(64, 64, 120).mesh, {"occluder": covered, "hair": np.ones((8, 8), np.float32)}, 128)
-    np.testing.assert_allclose([mask[64, 30], mask[64, 100]], [0, 1], atol=1e-6)
-    doubt = visible(face(64, 64, 120).mesh, {"occluder": np.full((4, 4), 0.29, np.float32)}, 128)
-    assert doubt[64, 64] > 0.999
+    model = swapper("inswapper_128")
+    masks = {"occluder": covered, "hair": np.ones((8, 8), np.float32)}
+    (patch,) = model([crop(model)], [whole(model)], [masks], source(model), 0.0)
+    np.testing.assert_allclose([patch.mask[64, 30], patch.mask[64, 100]], [0, 1], atol=1e-6)
+    assert uncovered({"occluder": np.full((4, 4), 0.29, np.float32)}, 128).min() == 1
+    assert uncovered({"hair": np.ones((4, 4), np.float32)}, 128).min() == uncovered(None, 128).min() == 1
 
 
 def test_a_face_that_leaves_the_crop_is_covered_to_the_crops_edge() -> None:
-    assert visible(face(20, 64, 100).mesh, None, 128)[64, 0] > 0.999
+    assert outline(face(20, 64, 100).mesh, 128)[64, 0] > 0.999
 
 
 def test_a_large_crops_mask_is_the_small_ones_enlarged() -> None:
-    small = visible(face(64, 64, 80).mesh, None, 128)
-    large = visible(np.asarray(4 * (face(64, 64, 80).mesh + 0.5) - 0.5, np.float32), None, 512)
+    small = outline(face(64, 64, 80).mesh, 128)
+    large = outline(np.asarray(4 * (face(64, 64, 80).mesh + 0.5) - 0.5, np.float32), 512)
     assert large.shape == (512, 512)
     np.testing.assert_allclose(cv2.resize(large, (128, 128), interpolation=cv2.INTER_AREA), small, atol=0.06)
 

@@ -65,12 +65,13 @@ class TemplateSwapper:
     signed = False
     """Whether the output is normalised like the target; else it is 0–1."""
     source_shape: Shape = ("n", 512)
+    masked = False
+    """Whether the file gives a mask as well; it is left out."""
 
     def __init__(self, where: Where = "auto", file: Path | bytes | None = None) -> None:
-        image = ("n", 3, self.size, self.size)
-        self._network = Network(
-            self.card, where, file, {"source": self.source_shape, "target": image}, [image], spare=True
-        )
+        image, mask = (("n", channels, self.size, self.size) for channels in (3, 1))
+        inputs = {"source": self.source_shape, "target": image}
+        self._network = Network(self.card, where, file, inputs, [image, mask] if self.masked else [image])
 
     def __call__(
         self, crops: Sequence[Image], faces: Sequence[Face], masks: Sequence[Mapping[str, FloatArray] | None],
@@ -95,7 +96,7 @@ class TemplateSwapper:
         mean, std = np.asarray(self.mean, np.float32), np.asarray(self.std, np.float32)
         target = np.ascontiguousarray(((tiles - mean) / std).transpose(0, 3, 1, 2))
         latent = self._latent(source)
-        (output,) = self._network(np.repeat(latent, len(target), axis=0), target)
+        output = self._network(np.repeat(latent, len(target), axis=0), target)[0]
         rgb = output.transpose(0, 2, 3, 1)
         return np.clip(rgb * std + mean if self.signed else rgb, 0, 1).astype(np.float32)
 
@@ -117,7 +118,7 @@ class TemplateSwapper:
 
     def _mask(self, tiles: FloatArray, face: Face, masks: Mapping[str, FloatArray] | None) -> FloatArray:
         side = round(len(tiles) ** 0.5) * self.size
-        return visible(face.mesh, masks, side)
+        return np.asarray(outline(face.mesh, side) * uncovered(masks, side), np.float32)
 
     def _boost(self, crop: Image) -> int:
         height, width = crop.shape[:2]
@@ -128,16 +129,25 @@ class TemplateSwapper:
         return int(height // self.size)
 
 
-def visible(mesh: FloatArray, masks: Mapping[str, FloatArray] | None, side: int) -> FloatArray:
-    """(side, side) 0–1: inside the outline of a mesh in crop pixels, and not covered by what a masker found."""
+def outline(mesh: FloatArray, side: int) -> FloatArray:
+    """(side, side) 0–1: inside a mesh in crop pixels, with a soft rim."""
     points = (mesh[:SURFACE, :2] + 0.5) * np.float32(GRID / side) - 0.5
     inside = np.zeros((GRID, GRID), np.float32)
     cv2.fillConvexPoly(inside, cv2.convexHull(np.round(points * 16).astype(np.int32)), 1.0, shift=4)
     sigma = max(0.7, 0.5 * RIM * float(np.ptp(points, axis=0).max()))
     # A face that reaches out of the crop has no border there: the crop's own fades out anyway.
-    mask = cv2.GaussianBlur(inside, (0, 0), sigma, borderType=cv2.BORDER_REPLICATE)
-    if masks is not None and "occluder" in masks:
-        covered = cv2.resize(masks["occluder"], (GRID, GRID), interpolation=cv2.INTER_LINEAR)
-        mask *= np.clip((COVERED - covered) / (COVERED - CLEAR), 0, 1)
-    how = cv2.INTER_LINEAR if side > GRID else cv2.INTER_AREA
+    soft = cv2.GaussianBlur(inside, (0, 0), sigma, borderType=cv2.BORDER_REPLICATE)
+    return _sized(np.asarray(soft, np.float32), side)
+
+
+def uncovered(masks: Mapping[str, FloatArray] | None, side: int) -> FloatArray:
+    """(side, side) 0–1: where no masker found something in front of the face; 1 where none was asked."""
+    if masks is None or "occluder" not in masks:
+        return np.ones((side, side), np.float32)
+    free = np.clip((COVERED - masks["occluder"]) / (COVERED - CLEAR), 0, 1)
+    return _sized(np.asarray(free, np.float32), side)
+
+
+def _sized(mask: FloatArray, side: int) -> FloatArray:
+    how = cv2.INTER_AREA if side < mask.shape[0] else cv2.INTER_LINEAR
     return np.asarray(np.clip(cv2.resize(mask, (side, side), interpolation=how), 0, 1), np.float32)

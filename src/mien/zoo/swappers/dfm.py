@@ -14,7 +14,7 @@ from mien.types import Face, FloatArray
 from mien.zoo.cards import ModelCard, Weights
 from mien.zoo.contracts import Source, SourceNeeds
 from mien.zoo.registry import register
-from mien.zoo.swappers._template import TemplateSwapper, join, visible
+from mien.zoo.swappers._template import TemplateSwapper, join, uncovered
 from mien.zoo.tensors import Network
 
 MORPH = 1.0
@@ -72,4 +72,4 @@ class Dfm(TemplateSwapper):
             own, cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (3, 3)), iterations=max(1, round(sigma / 2))
         )
         soft = cv2.GaussianBlur(inner, (0, 0), sigma)
-        return np.asarray(np.clip(soft, 0, 1) * visible(face.mesh, masks, len(own)), np.float32)
+        return np.asarray(np.clip(soft, 0, 1) * uncovered(masks, len(own)), np.float32)

@@ -21,11 +21,11 @@ def _card(name: str, sha256: str) -> ModelCard:
 
 
 class HyperSwap(TemplateSwapper):
-    """Swapper of 256 × 256. The mask that the files give as well is left out."""
+    """Swapper of 256 × 256."""
 
     template = "arcface_128"
     mean = std = HALF
-    signed = True
+    signed = masked = True
 
 
 @register(_card("hyperswap_1a_256", "c0e98a8a03a238f461ed3d2570e426b49f46745ee400854a60dceeb70c246add"))
