@@ -177,10 +177,22 @@ def best_first(hits: Sequence[Hit], min_score: float, limit: float = 0.4) -> lis
     return kept
 
 
-def detect(name: str, file: File, canvas: Array) -> list[Hit]:
-    """All hits of a frame that needs no fitting: whole cells, and as large as the network's square where it has one."""
-    facts = FACTS[name]
-    return decode(name, file(tensor(facts, canvas)), canvas.shape[1], canvas.shape[0])
+def canvas_of(name: str, file: File, image: Array) -> Array:
+    """The frame on black, at the top left of the square that the input is fixed to, else of the next whole cells.
+
+    For frames that need no scaling.
+    """
+    side, whole = side_of(file), 64 if name == "s3fd" else 32
+    height, width = (side or math.ceil(length / whole) * whole for length in image.shape[:2])
+    canvas = np.zeros((height, width, 3), np.uint8)
+    canvas[: image.shape[0], : image.shape[1]] = image
+    return canvas
+
+
+def detect(name: str, file: File, image: Array) -> list[Hit]:
+    """All hits of a frame that needs no scaling."""
+    canvas = canvas_of(name, file, image)
+    return decode(name, file(tensor(FACTS[name], canvas)), canvas.shape[1], canvas.shape[0])
 
 
 def side_of(file: File) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from tests.references.base import HALF, IMAGENET, Array, File, planes
 
 
@@ -36,10 +38,10 @@ def embed(name: str, file: File, crop: Array) -> Array:
     """One RGB crop → the raw embedding."""
     facts = FACTS[name]
     (out,) = file(planes(crop, facts.mean, facts.std, facts.top))
-    return out[0]
+    return np.asarray(out[0])
 
 
 def convert(file: File, embedding: Array) -> Array:
     """One raw embedding → what the swapper was trained on, as the network gives it."""
     (out,) = file(embedding[None].astype("float32"))
-    return out[0]
+    return np.asarray(out[0])

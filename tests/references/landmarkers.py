@@ -63,8 +63,8 @@ def insightface(file: File, crop: Array, count: int, dimensions: int) -> Array:
 def pipnet(file: File, crop: Array, neighbours: Array) -> tuple[Array, float]:
     """98 points, each the mean of what its own maps say and of what others say whose neighbour it is.
 
-    `neighbours`: 98×10, each point's nearest, nearest first. A plain mean, as in the paper; the authors' code repeats the
-    votes of others until each point has 17, for speed, which shifts the weights a little.
+    `neighbours`: 98×10, each point's nearest, nearest first. A plain mean, as in the paper; the authors' code repeats
+    the votes of others until each point has 17, for speed, which shifts the weights a little.
     """
     cls, dx, dy, nx, ny = (out[0] for out in file(planes(crop, *IMAGENET)))
     own: list[Array] = []
@@ -100,7 +100,7 @@ NEIGHBOUR_OF = {
         (73, 3), (74, 0), (75, 2),
     ),
 }  # fmt: skip
-"""Some rows of what PIPNet's authors derive from the mean face of WFLW: point → (point, place of the former in its ten)."""
+"""Rows of what PIPNet's authors derive from the mean face of WFLW: point → (point, place of the former in its ten)."""
 
 
 def genderage(file: File, crop: Array) -> tuple[float, float, float]:

@@ -35,7 +35,7 @@ CLASSES = {
 def mask(name: str, file: File, crop: Array) -> Array:
     """One RGB crop → H×W×K in the order of `CLASSES`.
 
-    XSeg tells what is seen of the face, so what covers it is the rest; of BiSeNet's 19 parts the most likely one counts.
+    XSeg tells what is seen of the face, so what covers it is the rest; of BiSeNet's 19 parts the likeliest one counts.
     """
     if name.startswith("xseg"):
         (out,) = file(crop[None, :, :, ::-1].astype(np.float32) / np.float32(255))

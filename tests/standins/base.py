@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,20 +22,20 @@ def graph(
     nodes: Sequence[NodeProto],
     inputs: Mapping[str, Dims],
     outputs: Mapping[str, Dims],
-    types: Mapping[str, int] | None = None,
+    types: Mapping[str, int] = MappingProxyType({}),
+    /,
     **constants: npt.NDArray[Any],
 ) -> bytes:
     """An ONNX file of float32 inputs and outputs, but for those whose type is given."""
-    kinds = types or {}
     made = helper.make_graph(
         list(nodes),
         "stand-in",
         [
-            helper.make_tensor_value_info(name, kinds.get(name, TensorProto.FLOAT), dims)
+            helper.make_tensor_value_info(name, types.get(name, TensorProto.FLOAT), dims)
             for name, dims in inputs.items()
         ],
         [
-            helper.make_tensor_value_info(name, kinds.get(name, TensorProto.FLOAT), dims)
+            helper.make_tensor_value_info(name, types.get(name, TensorProto.FLOAT), dims)
             for name, dims in outputs.items()
         ],
         [numpy_helper.from_array(values, name) for name, values in constants.items()],

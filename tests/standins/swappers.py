@@ -7,7 +7,7 @@ from functools import partial
 from types import MappingProxyType
 
 import numpy as np
-from onnx import NodeProto, TensorProto
+from onnx import NodeProto
 
 from tests.standins.base import Constants, Dims, graph, node, noise
 from tests.standins.parts import features, linear, mix
@@ -100,8 +100,7 @@ def dfm(seed: str, size: int = 96, *, morph: bool = False) -> bytes:
         "out_face_mask:0": ("n", size, size, 1), "out_celeb_face:0": ("n", size, size, 3),
         "out_celeb_face_mask:0": ("n", size, size, 1),
     }  # fmt: skip
-    types = {name: TensorProto.FLOAT for name in (*inputs, *outputs)}
-    return graph(nodes, inputs, outputs, types, **constants)
+    return graph(nodes, inputs, outputs, **constants)
 
 
 STANDINS: Mapping[str, Callable[[], bytes]] = MappingProxyType(
