@@ -38,6 +38,11 @@ NoRun = Annotated[
 ]  # fmt: skip
 
 models = App(name="models", help_epilogue=ENVIRONMENT)
+models.command(
+    "mien.cli.engines:build_engine",
+    name="build-engine",
+    help="Build the TensorRT engine of a model for this machine's GPU.",
+)
 
 
 @models.command(name="list")

@@ -76,3 +76,18 @@ def byte_bar(name: str, total: int) -> Iterator[Callable[[int], None] | None]:
     with Progress(*columns, console=Console(stderr=True)) as display:
         task = display.add_task(name, total=total or None)
         yield lambda done: display.update(task, completed=done)
+
+
+@contextmanager
+def part_bar() -> Iterator[Callable[[float, str], None] | None]:
+    """A callback that draws what part of the work is done, 0 to 1, and what goes on; None where nobody would see it."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description:>10}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as display:
+        task = display.add_task("", total=1.0)
+        yield lambda part, text: display.update(task, completed=part, description=text)
