@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,13 +17,13 @@ from tests import stand_ins
 CPU = DeviceSpec("cpu")
 
 
-def event(name: str, provider: str, kind: str, category: str = "Node") -> dict[str, object]:
+def event(name: str, provider: str, kind: str, category: str = "Node") -> dict[str, Any]:
     return {"cat": category, "name": name, "args": {"provider": provider, "op_name": kind}}
 
 
 def test_a_profile_is_read_by_provider_each_node_once() -> None:
     cuda, cpu = "CUDAExecutionProvider", "CPUExecutionProvider"
-    events = [
+    events: list[dict[str, Any]] = [
         event("a", cuda, "Conv"),
         event("a", cuda, "Conv"),
         event("b", cuda, "Relu"),

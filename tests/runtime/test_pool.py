@@ -325,7 +325,7 @@ print(most[0], opened)
 def large_model(path: Path, layers: int) -> Path:
     """4.2 MB for each layer."""
     rng = np.random.default_rng(0)
-    weights = {f"w{i}": rng.normal(size=(1024, 1024)).astype(np.float32) / 32 for i in range(layers)}
+    weights: dict[str, Any] = {f"w{i}": rng.normal(size=(1024, 1024)).astype(np.float32) / 32 for i in range(layers)}
     nodes = [stand_ins.node("MatMul", [f"a{i}" if i else "x", f"w{i}"], f"a{i + 1}") for i in range(layers - 1)]
     nodes.append(stand_ins.node("MatMul", [f"a{layers - 1}", f"w{layers - 1}"], "y"))
     path.write_bytes(stand_ins.graph(nodes, {"x": ("n", 1024)}, {"y": ("n", 1024)}, **weights))

@@ -93,7 +93,7 @@ def test_cancelling_and_looking_reach_every_device() -> None:
     seen: list[object] = []
     for replica in session.replicas:
         replica.cancel = lambda: seen.append("cancel")  # type: ignore[method-assign]
-        replica.expire = seen.append  # type: ignore[method-assign]
+        replica.expire = seen.append  # type: ignore[assignment, method-assign]
     session.cancel()
     session.expire(3)
     assert seen == ["cancel", "cancel", 3, 3]
@@ -144,17 +144,18 @@ def test_a_zoo_tells_what_was_chosen_once(monkeypatch: pytest.MonkeyPatch) -> No
             self.first, self.second = device.session("auto"), device.session("auto")
 
     zoo = Zoo("auto")
-    assert zoo.chosen == ()
+    assert not zoo.chosen
     zoo._loaded["swapper", "net"] = Model()
-    assert zoo.chosen == ("cpu, since cuda did not load; `mien doctor` tells what is missing",)
-    assert zoo.notes == (f"device auto took {zoo.chosen[0]}",)
+    assert list(zoo.chosen) == ["cpu, since cuda did not load; `mien doctor` tells what is missing"]
+    assert list(zoo.notes) == ["device auto took cpu, since cuda did not load; `mien doctor` tells what is missing"]
 
 
 class Preparing:
     """Gives bytes that name the device, and counts."""
 
     def __init__(self, *notes: str) -> None:
-        self.notes, self.asked = notes, list[str]()
+        self.notes = notes
+        self.asked: list[str] = []
 
     def __call__(self, model: Path | bytes, spec: DeviceSpec) -> Prepared:
         self.asked.append(str(spec))

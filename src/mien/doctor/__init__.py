@@ -54,14 +54,15 @@ def _versions() -> Iterable[Check]:
     import cv2
     import numpy as np
     import onnx
-    import onnxruntime as ort
+
+    from mien.runtime.graph import runtime_version
 
     yield check_versions(
         {
             "mien": version("mien"),
             "NumPy": np.__version__,
             "OpenCV": cv2.__version__,
-            "ONNX Runtime": ort.__version__,
+            "ONNX Runtime": runtime_version(),
             "onnx": onnx.__version__,
         }
     )
