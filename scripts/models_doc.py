@@ -5,9 +5,11 @@ usage: python -m scripts.models_doc     (from the root of the repository)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from mien.zoo.cards import TASKS, ModelCard
+from mien.zoo.catalogue import needs
 from mien.zoo.registry import registry
 
 PAGE = Path(__file__).parent.parent / "docs" / "models.md"
@@ -56,18 +58,18 @@ Another model of your own is one file of code: [add-a-model.md](add-a-model.md).
 
 def page() -> str:
     """The text of docs/models.md."""
-    cards: list[ModelCard] = [family.card for family in registry().values()]
-    cards.sort(key=lambda card: (TASKS.index(card.task), card.name))
-    return HEAD + "".join(f"{_row(card)}\n" for card in cards)
+    families = sorted(registry().values(), key=lambda family: (TASKS.index(family.card.task), family.card.name))
+    return HEAD + "".join(f"{_row(family.card, needs(family))}\n" for family in families)
 
 
-def _row(card: ModelCard) -> str:
+def _row(card: ModelCard, needed: Sequence[str]) -> str:
     file = f"`{card.weights.file}`" if card.weights is not None else ""
     if card.weights is not None and card.weights.size:
         file += f", {card.weights.size / 1e6:.1f} MB"
     get = {"ships": "nothing to do", "pull": f"`mien models pull {card.name}`"}.get(
         card.supply, f"`mien models add FILE --as {card.name}`"
     )
+    get += "".join(f", needs {name}" for name in needed)
     bundled = "yes" if card.supply == "ships" else "no"
     commercial = "yes" if card.commercial else "no"
     cells = (card.name, card.task, card.licence, commercial, bundled, file, _linked(card.origin), get)

@@ -1,19 +1,22 @@
 from __future__ import annotations
 
+import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
 import pytest
 
-from mien.zoo.cards import TASKS
+from mien.zoo.cards import TASKS, Weights
 from mien.zoo.registry import registry
+from tests.servers import serving
 from tests.standins import standin
 
 from .conftest import Mien
 
 PROMISED = {"name", "task", "licence", "commercial", "installed", "size", "origin"}
-MORE = {"family", "bundled", "supply", "file", "sha256", "path", "next_step"}
+MORE = {"family", "bundled", "supply", "file", "sha256", "path", "next_step", "needs"}
 
 
 @pytest.fixture
@@ -64,6 +67,7 @@ def test_json_tells_what_the_cards_tell(mien: Mien, cache: Path) -> None:
         "sha256": card.weights.sha256,
         "path": str(card.weights.path),
         "next_step": "",
+        "needs": [],
     }
     assert rows["texture"]["size"] == 0 and rows["texture"]["installed"] and rows["texture"]["path"] == ""
 
@@ -202,3 +206,60 @@ def test_a_run_with_a_model_that_is_not_installed_says_what_to_run(mien: Mien, c
 def test_help_names_the_variables_of_the_environment(mien: Mien) -> None:
     text = mien("models", "--help").out
     assert all(name in text for name in ("MIEN_CACHE", "MIEN_MIRROR", "MIEN_OFFLINE", "HTTPS_PROXY"))
+
+
+def test_what_a_model_needs_is_told(mien: Mien, cache: Path, tmp_path: Path) -> None:
+    assert "needs:          arcface_w600k_r50, crossface_ghost\n" in mien("models", "info", "ghost_1_256").out
+    (tmp_path / "net.onnx").write_bytes(standin("swapper", "ghost_1_256"))
+    notes = mien("models", "add", tmp_path / "net.onnx", "--as", "ghost_1_256").out.splitlines()[-2:]
+    start = "note: ghost_1_256 needs"
+    assert notes[0].startswith(f"{start} arcface_w600k_r50 too, which is not installed; run `mien models pull arcface_")
+    assert notes[1].startswith(f"{start} crossface_ghost too, which is not installed; ")
+    assert notes[1].endswith("run `mien models add FILE --as crossface_ghost`")
+
+
+def test_what_is_pulled_says_its_licence_and_can_be_used(
+    mien: Mien, cache: Path, own: Path, examples: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = own.read_bytes()
+    family = registry()["detector", "yunet_2023mar"]
+    monkeypatch.setattr(family, "__init__", registry()["detector", "yunet"].__init__)
+    monkeypatch.setattr(family, "__call__", registry()["detector", "yunet"].__call__)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with serving({"yunet.onnx": data, "mirror/face.onnx": data}) as server:
+        weights = Weights(
+            "face.onnx", hashlib.sha256(data).hexdigest(), len(data), (server.url("yunet.onnx"),), bundled=False
+        )
+        monkeypatch.setattr(family, "card", replace(family.card, weights=weights, commercial=False, licence="X-NC-1"))
+        terms = f"yunet_2023mar: licence X-NC-1, no commercial use, from {family.card.origin}"
+        result = mien("models", "pull", "yunet_2023mar")
+        assert (result.code, result.out) == (3, f"{terms}\n") and server.asked == []
+        assert result.err.startswith("mien: yunet_2023mar: the licence of its weights is X-NC-1, which does not allow")
+        assert result.err.endswith("; pass --accept-licence if you accept that\n")
+        result = mien("models", "pull", "yunet_2023mar", "--accept-licence", "--offline")
+        assert result.code == 1 and "fetching is forbidden (--offline or MIEN_OFFLINE)" in result.err
+        monkeypatch.setenv("MIEN_OFFLINE", "1")
+        assert mien("models", "pull", "yunet_2023mar", "--accept-licence").code == 1
+        monkeypatch.delenv("MIEN_OFFLINE")
+        monkeypatch.setenv("MIEN_MIRROR", server.url("mirror"))
+        result = mien("models", "pull", "yunet", "yunet_2023mar", "--accept-licence")
+        (path,) = (cache / "models" / "detector").glob("*.onnx")
+        assert (result.code, result.err) == (0, "")
+        assert result.out == f"yunet: ships with mien\n{terms}\nyunet_2023mar: installed, {path}\n"
+        assert server.asked == [("mirror/face.onnx", None)]
+    assert path.read_bytes() == data
+    assert mien("analyze", examples / "target.jpg", "--detector", "yunet_2023mar").code == 0
+    assert mien("models", "pull", "yunet_2023mar", "--offline").code == 0
+
+
+def test_unknown_names_are_wrong_usage(mien: Mien, cache: Path, own: Path) -> None:
+    for arguments in (
+        ("pull", "yunett"),
+        ("info", "yunett"),
+        ("verify", "yunett"),
+        ("remove", "yunett"),
+        ("add", own, "--as", "yunett"),
+    ):
+        result = mien("models", *arguments)
+        assert (result.code, result.out) == (2, "")
+        assert result.err.startswith("mien: no model is called 'yunett'; did you mean yunet")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -111,6 +112,7 @@ def pull(
                 waiting=partial(_wait, card.name),
             )  # fmt: skip
         print(f"{card.name}: installed, {store.path(installed)}")
+    _tell_missing(store, names)
     return 0
 
 
@@ -135,6 +137,7 @@ def add(
     print(f"{installed.name}: installed, {store.path(installed)}")
     for note in added.notes:
         print(f"note: {note}")
+    _tell_missing(store, [installed.name])
     return 0
 
 
@@ -185,6 +188,14 @@ def remove(
 def _terms(name: str, licence: str, commercial: bool, origin: str) -> str:
     use = "commercial use allowed" if commercial else "no commercial use"
     return f"{name}: licence {licence}, {use}, from {origin}"
+
+
+def _tell_missing(store: Store, names: Sequence[str]) -> None:
+    from mien.zoo.catalogue import missing
+
+    for name in names:
+        for entry in missing(store, name):
+            print(f"note: {name} needs {entry.name} too, which is not installed; {entry.next_step}")
 
 
 def _wait(name: str) -> None:

@@ -46,6 +46,7 @@ def details(entry: Entry) -> Iterator[str]:
         "file": entry.file or "none; this model has no network",
         "size": _size(entry.size),
         "sha256": entry.sha256,
+        "needs": ", ".join(entry.needs),
         "installed": _place(entry),
         "to install": entry.next_step,
     }

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mien.errors import OptionsError
 from mien.zoo.cards import TASKS, ModelCard, Supply, Task
+from mien.zoo.contracts import SourceNeeds
 from mien.zoo.install import find
 from mien.zoo.registry import registry
 from mien.zoo.store import Installed, Store
@@ -40,16 +42,18 @@ class Entry:
     """Where the weights lie; empty where they do not."""
     next_step: str
     """What to run to install it; empty for what is installed."""
+    needs: tuple[str, ...]
+    """Names of the models that it cannot do without."""
 
 
 def entries(store: Store) -> tuple[Entry, ...]:
     """All of them, by task and name."""
     installed = dict(store.all())
-    found = [_entry(family.card, installed.pop(key, None), store) for key, family in registry().items()]
+    found = [_entry(family, installed.pop(key, None), store) for key, family in registry().items()]
     for (task, _), own in installed.items():  # what is left has names of the user's own
         family = registry().get((task, own.family))
         if family is not None:
-            found.append(_entry(family.card, own, store))
+            found.append(_entry(family, own, store))
     return tuple(sorted(found, key=lambda entry: (TASKS.index(entry.task), entry.name)))
 
 
@@ -68,7 +72,20 @@ def entry_of(store: Store, name: str) -> Entry:
     raise OptionsError(f"{name}: is of a family that this mien does not know; update mien")
 
 
-def _entry(card: ModelCard, own: Installed | None, store: Store) -> Entry:
+def missing(store: Store, name: str) -> tuple[Entry, ...]:
+    """What a model needs and is not installed."""
+    found = {entry.name: entry for entry in entries(store)}
+    return tuple(found[each] for each in found[name].needs if each in found and not found[each].installed)
+
+
+def needs(family: type[Any]) -> tuple[str, ...]:
+    """Names of the models that a family cannot do without: the embedder and the converter of a swapper."""
+    wanted = getattr(family, "needs", None)
+    return tuple(filter(None, (wanted.embedder, wanted.converter))) if isinstance(wanted, SourceNeeds) else ()
+
+
+def _entry(family: type[Any], own: Installed | None, store: Store) -> Entry:
+    card: ModelCard = family.card
     weights = card.weights
     path = _path(card, own, store)
     ready = weights is None or (path is not None and path.is_file())
@@ -90,6 +107,7 @@ def _entry(card: ModelCard, own: Installed | None, store: Store) -> Entry:
         sha256=sha256,
         path=str(path) if path is not None and ready else "",
         next_step="" if ready else card.next_step,
+        needs=needs(family),
     )
 
 
