@@ -149,8 +149,13 @@ def parse_options(model: type[_O], values: Mapping[str, Any]) -> _O:
 
 
 def _zoo(options: AnalyzeOptions) -> Zoo:
-    limit = options.memory_limit
-    return Zoo(options.device, fallback=options.fallback, timeout=options.model_timeout, memory_limit=limit)
+    return Zoo(
+        options.device,
+        fallback=options.fallback,
+        timeout=options.model_timeout,
+        memory_limit=options.memory_limit,
+        precision=options.precision,
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -81,6 +81,11 @@ class AnalyzeOptions(BaseModel):
     fallback: Literal["none", "cpu"] = _field(
         "none", "operator", "Where a network goes on when its device has no memory left even for one face."
     )
+    precision: Literal["auto", "fp32", "fp16"] = _field(
+        "auto",
+        "operator",
+        "Precision of networks on a GPU: auto computes large ones in half where that passes a test against full.",
+    )
     memory_limit: int = _field(
         0,
         "operator",

@@ -55,14 +55,14 @@ def _versions() -> Iterable[Check]:
     import numpy as np
     import onnx
 
-    from mien.runtime.graph import runtime_version
+    from mien.runtime.versions import runtime_versions
 
     yield check_versions(
         {
             "mien": version("mien"),
             "NumPy": np.__version__,
             "OpenCV": cv2.__version__,
-            "ONNX Runtime": runtime_version(),
+            **runtime_versions(),
             "onnx": onnx.__version__,
         }
     )

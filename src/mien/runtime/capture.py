@@ -12,8 +12,9 @@ import numpy.typing as npt
 import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as state
 
+from mien.runtime.binding import FixedBinding
 from mien.runtime.devices import DeviceSpec
-from mien.runtime.graph import NUMPY_TYPES, Graph, Value, tensors
+from mien.runtime.graph import Graph, Value, tensors
 from mien.runtime.where import Runtime
 
 KINDS = ("cuda", "tensorrt")
@@ -53,18 +54,11 @@ class Recorded:
 
     Args:
         graph: a session of ONNX Runtime that was opened for recording.
-        device: ONNX Runtime's name of the kind of memory.
     """
 
-    def __init__(self, graph: Any, spec: DeviceSpec, device: str = "cuda") -> None:
+    def __init__(self, graph: Any, spec: DeviceSpec) -> None:
         self._graph, self._lock = graph, threading.Lock()
-        self._inputs = {value.name: _memory(value, device, spec.index) for value in graph.get_inputs()}
-        self._outputs = {value.name: _memory(value, device, spec.index) for value in graph.get_outputs()}
-        self._binding = graph.io_binding()
-        for name, memory in self._inputs.items():
-            self._binding.bind_ortvalue_input(name, memory)
-        for name, memory in self._outputs.items():
-            self._binding.bind_ortvalue_output(name, memory)
+        self._binding = FixedBinding(graph, spec)
 
     def get_providers(self) -> Sequence[str]:
         """See `Graph`."""
@@ -87,19 +81,8 @@ class Recorded:
         """See `Graph`.
 
         Raises:
-            ValueError: an array of another shape or type than the graph's.
+            ModelError: an array of another shape than the graph's.
         """
-        with self._lock:
-            for name, memory in self._inputs.items():
-                array = np.ascontiguousarray(feeds[name])
-                if tuple(memory.shape()) != array.shape:
-                    raise ValueError(f"input {name} is {array.shape}, not {tuple(memory.shape())}")
-                memory.update_inplace(array)
-            self._graph.run_with_iobinding(self._binding, options)
-            chosen = self._outputs if names is None else {name: self._outputs[name] for name in names}
-            return [np.array(memory.numpy()) for memory in chosen.values()]
-
-
-def _memory(value: Value, device: str, index: int) -> Any:
-    shape = [size for size in value.shape if isinstance(size, int)]
-    return ort.OrtValue.ortvalue_from_numpy(np.zeros(shape, NUMPY_TYPES[value.type]), device, index)
+        with self._lock:  # the outputs are valid until the next run only
+            outputs = self._binding(feeds, options)
+            return [outputs[name].numpy() for name in (outputs if names is None else names)]

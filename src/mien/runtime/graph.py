@@ -91,11 +91,6 @@ def available_devices() -> tuple[Kind, ...]:
     return tuple(kind for kind in order if PROVIDERS[kind] in built)
 
 
-def runtime_version() -> str:
-    """Version of the installed ONNX Runtime."""
-    return str(ort.__version__)
-
-
 def open_graph(
     model: Path | bytes, device: Device, threads: int, settings: Settings | None = None, *, capture: bool = False
 ) -> Graph:

@@ -97,6 +97,12 @@ class Replica:
         """Where it really runs."""
         return str(self._spec)
 
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What a report must say: `notes`, and what the open graph says of itself."""
+        own = tuple(getattr(self._graph, "notes", ()))
+        return (*tuple(self.notes.copy().values()), *(f"{self._source.name}: {note}" for note in own))
+
     def start(self) -> bool:
         """Open the graph for the first time; False when it went to another device than its own."""
         try:
@@ -200,6 +206,7 @@ class Replica:
             return self._source.model
         if self._prepared is None:
             self._prepared = self._runtime.prepare(self._source.model, self._spec)
+            self.most = self._prepared.batch or self.most
             self.notes.update({("prepared", note): f"{self._source.name}: {note}" for note in self._prepared.notes})
         return self._prepared.model
 

@@ -110,7 +110,7 @@ class Session:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a report must say: a better device that failed, and what was done because memory ran out, each once."""
-        told = [note for replica in self.replicas for note in tuple(replica.notes.copy().values())]
+        told = [note for replica in self.replicas for note in replica.told]
         return tuple(dict.fromkeys((*self._notes, *told)))
 
     def _one(self, arrays: Arrays, *, whole: bool) -> Outputs:

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 from mien.options import Device
 from mien.runtime.devices import DeviceSpec, Prepared, Settings
 from mien.runtime.graph import Graph, Opener, open_graph
+from mien.runtime.meanwhile import open_tensorrt
 from mien.runtime.pool import Pool
 
 Fallback: TypeAlias = Literal["none", "cpu"]
@@ -44,6 +45,8 @@ class Runtime:
         """
         if self.opener is not None:
             return self.opener(model, str(spec), threads)
+        if spec.kind == "tensorrt" and self.settings.cache is not None and not capture:
+            return open_tensorrt(model, spec, threads, self.settings, open_one=open_graph)
         return open_graph(model, str(spec), threads, self.settings, capture=capture)
 
 

@@ -19,11 +19,12 @@ from mien.options import Device
 from mien.runtime.devices import Settings
 from mien.runtime.graph import Opener
 from mien.runtime.pool import Once, Pool
+from mien.runtime.prepare import Precision, Preparation
 from mien.runtime.session import Session
 from mien.runtime.watchdog import Watchdog
 from mien.runtime.where import Fallback, Prepare, Runtime
 from mien.zoo.cards import TASKS, ModelCard, Task, Weights
-from mien.zoo.store import Store
+from mien.zoo.store import Store, cache_folder
 
 _C = TypeVar("_C", bound=type[Any])
 
@@ -60,7 +61,9 @@ class Zoo:
         timeout: seconds an inference may take before it fails with ModelError; None: for ever.
         memory_limit: megabytes that the process may take when a network is loaded, and the weights on any other
             device; networks not in use are closed to keep it, and opened again when they are used. 0: no limit.
-        opener, settings, cuda_graphs, prepare: see `Runtime`.
+        precision: of networks on a GPU; see `runtime.prepare.Preparation`.
+        opener, settings, cuda_graphs, prepare: see `Runtime`; by default what is made ready for a device is kept in
+            the user's cache folder, and with an opener nothing is.
         store: weights that do not ship with mien; by default those of the user's cache folder.
     """
 
@@ -71,6 +74,7 @@ class Zoo:
         fallback: Fallback = "none",
         timeout: float | None = None,
         memory_limit: int = 0,
+        precision: Precision = "auto",
         opener: Opener | None = None,
         settings: Settings | None = None,
         cuda_graphs: bool = False,
@@ -80,7 +84,10 @@ class Zoo:
         self.device = device
         self.store = store or Store()
         limit = memory_limit * 1_000_000
-        settings = settings or Settings(gpu_memory=limit)
+        cache = cache_folder()
+        settings = settings or Settings(gpu_memory=limit, cache=cache / "engines")
+        if prepare is None and opener is None:
+            prepare = Preparation(cache / "prepared", precision, settings)
         self._runtime = Runtime(device, fallback, opener, settings, cuda_graphs, prepare, Pool(limit))
         self._watchdog = None if timeout is None else Watchdog(timeout)
         self._files: dict[tuple[Task, str], tuple[str, Path]] = {}
