@@ -15,13 +15,13 @@ import onnxruntime as ort
 import pytest
 
 from mien.runtime.batching import Run, run_on_cpu
-from mien.runtime.devices import DeviceSpec, Settings
+from mien.runtime.devices import DeviceSpec, Prepared, Settings
 from mien.runtime.engine_job import EngineJob, State
 from mien.runtime.engines import Order, build_engine
 from mien.runtime.graph import Graph, Value, open_graph
 from mien.runtime.meanwhile import Meanwhile, is_engine, open_tensorrt
 from mien.runtime.prepare import Precision, Preparation
-from mien.runtime.session import Session
+from mien.runtime.session import Runtime, Session
 from tests.stand_ins import graph, node
 
 PRETENDED = Path(__file__).with_name("pretended")
@@ -255,3 +255,65 @@ def test_models_that_are_no_files_or_have_no_cache_go_to_onnx_runtime(cache: str
     settings = Settings(cache=None if cache is None else tmp_path / cache)
     opened = open_tensorrt(NET, TENSORRT, 0, settings, open_one=lambda *told: Pretending(NET, TRT))
     assert isinstance(opened, Pretending)
+
+
+def test_the_fastest_batch_is_measured_once_and_kept(file: Path, tmp_path: Path) -> None:
+    sizes: list[int] = []
+
+    def opener(model: Path | bytes) -> Run:
+        run = run_on_cpu(model)
+
+        def counted(feeds: Mapping[str, npt.NDArray[Any]]) -> Sequence[npt.NDArray[Any]]:
+            sizes.append(len(feeds["x"]))
+            time.sleep(0.02)  # so that the largest batch is the fastest by far
+            return run(feeds)
+
+        return counted
+
+    prepare = Preparation(tmp_path / "c", "fp32", opener=opener)
+    assert prepare(file, CUDA).batch == 16
+    assert set(sizes) == {1, 2, 4, 8, 16}
+    sizes.clear()
+    assert prepare(file, CUDA).batch == 16
+    assert sizes == []
+
+
+@pytest.mark.parametrize("outputs", [("rows", 4), (2, 4)])
+def test_a_graph_without_one_free_batch_has_no_fastest(outputs: tuple[Any, ...], tmp_path: Path) -> None:
+    model = graph([node("Reshape", ["x", "s"], "y")], {"x": (1, 2, "w")}, {"y": outputs}, {}, s=np.array([-1, 4]))
+    assert preparation(tmp_path, "fp32")(model, CUDA).batch == 0
+
+
+def test_a_session_takes_batches_of_the_fastest_size(file: Path, tmp_path: Path) -> None:
+    made = preparation(tmp_path / "c", "fp32")(file, CUDA)
+    sizes: list[int] = []
+
+    class Counted(Pretending):
+        def run(self, names: Any, feeds: Mapping[str, npt.NDArray[Any]], options: ort.RunOptions) -> Any:
+            sizes.append(len(feeds["x"]))
+            return super().run(names, feeds, options)
+
+    runtime = Runtime(
+        "cuda:0",
+        opener=lambda model, device, threads: Counted(model, CUDA_NAME),
+        prepare=lambda model, spec: Prepared(made.model, made.notes, 3),
+    )
+    session = Session(file, runtime)
+    assert session(np.zeros((7, 32), np.float32))[0].shape == (7, 32)
+    assert sizes == [3, 3, 1]
+
+
+def test_a_runtime_with_a_cache_opens_tensorrt_through_cuda(
+    file: Path, tmp_path: Path, tensorrt: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+
+    def open_one(model: Path | bytes, device: str, *rest: Any) -> Graph:
+        opened.append(device)
+        return Pretending(file, TRT if device.startswith("tensorrt") else CUDA_NAME)
+
+    monkeypatch.setattr("mien.runtime.where.open_graph", open_one)
+    runtime = Runtime("tensorrt:0", settings=Settings(cache=tmp_path / "e"))
+    session = Session(file, runtime)
+    assert opened == ["cuda:0"] and session.device == "tensorrt:0"
+    np.testing.assert_array_equal(session(np.ones((1, 32), np.float32))[0], np.ones((1, 32)))

@@ -129,6 +129,17 @@ def _is_fixed(made: Any) -> bool:
     return len({dims[0] for dims in (*items, *outputs)}) > 1 or any(dims[0] == 1 for dims in items)
 
 
+def is_free(made: Any) -> bool:
+    """Whether a parsed file has one free batch in all of its outputs and its inputs that hold items, and no other."""
+    given = {tensor.name for tensor in made.graph.initializer}
+    values = [dims_of(value) for value in made.graph.input if value.name not in given]
+    outputs = [dims_of(value) for value in made.graph.output]
+    items = [dims for dims in values if per_item(dims)] + outputs
+    fixed = all(isinstance(size, int) for dims in values + outputs for size in (dims[1:] if per_item(dims) else dims))
+    names = {dims[0] if dims else None for dims in items}
+    return fixed and len(names) == 1 and not isinstance(names.pop(), int)
+
+
 def random_item(inputs: Sequence[Any], seed: int) -> dict[str, Array] | None:
     """Seeded arrays of one item, or None for a type that has none; what holds no item is the same for each seed."""
     from onnx import helper
@@ -224,7 +235,7 @@ def best_batch(
         MienError: whatever `call` raises, unless memory ran out for more than the first size.
         OutputError: the cache cannot be written to.
     """
-    path = None if cache is None else cache / "probe" / f"{key_of(*key, *sizes)}.json"
+    path = None if cache is None else probe_file(cache, key, sizes)
     kept = None if path is None else read_json(path)
     if kept is not None and kept.get("size") in sizes:
         return int(kept["size"])
@@ -233,6 +244,11 @@ def best_batch(
     if path is not None:
         write_json(path, {"size": size, "items_per_second": {str(n): round(rate, 3) for n, rate in rates.items()}})
     return size
+
+
+def probe_file(cache: Path, key: Sequence[object], sizes: Sequence[int] = SIZES) -> Path:
+    """Where the choice of `best_batch` is kept."""
+    return cache / "probe" / f"{key_of(*key, *sizes)}.json"
 
 
 def _rates(

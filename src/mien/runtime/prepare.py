@@ -12,12 +12,13 @@ import onnxruntime as ort
 
 from mien.errors import DeviceError
 from mien.runtime import batching
-from mien.runtime.batching import Run, RunOpener, free_batch
+from mien.runtime.axes import dims_of, per_item
+from mien.runtime.batching import Run, RunOpener, best_batch, free_batch, is_free, load_onnx, probe_file, random_item
 from mien.runtime.convert import half
 from mien.runtime.devices import DeviceSpec, Kind, Prepared, Settings
 from mien.runtime.engines import Order, built
 from mien.runtime.graph import open_graph
-from mien.runtime.kept import sha256_of
+from mien.runtime.kept import read_json, sha256_of, write_json
 from mien.runtime.meanwhile import engine_order
 from mien.runtime.nvml import gpu_name
 
@@ -65,28 +66,47 @@ class Preparation:
         if freed is not None:
             made, sha256 = freed, f"{sha256} freed {batching.RULES}"
         if spec.kind in HALF_KINDS and self._wanted(made):
-            opener = self.opener or _opener(spec, self.settings)
-            device = (spec.kind, gpu_name(spec.index), ort.__version__)
-            twin = half(made, opener, device=device, cache=self.cache, sha256=sha256)
+            opener = self.opener or opener_on(spec, self.settings)
+            twin = half(made, opener, device=_device(spec), cache=self.cache, sha256=sha256)
             if twin is not None:
                 made = twin.model or made
                 notes.append(twin.note)
+        batch = self._batch(made, spec, f"{sha256} {made == model}")
         if spec.kind == "tensorrt":
-            return self._engine(made, spec, notes)
-        return Prepared(made, tuple(notes))
+            notes += self._of_engine(made, spec)
+        return Prepared(made, tuple(notes), batch)
 
     def _wanted(self, model: Path | bytes) -> bool:
         size = len(model) if isinstance(model, bytes) else model.stat().st_size
         return self.precision == "fp16" or (self.precision == "auto" and size >= WORTH)
 
-    def _engine(self, model: Path | bytes, spec: DeviceSpec, notes: Sequence[str]) -> Prepared:
-        """The same file, with a note where its engine is not there yet: `meanwhile.open_tensorrt` looks itself."""
+    def _of_engine(self, model: Path | bytes, spec: DeviceSpec) -> list[str]:
+        """A note where the engine is not there yet: `meanwhile.open_tensorrt` looks for it itself."""
         order = engine_order(model, spec, self.settings)
         if order is None or self.settings.cache is None:
-            return Prepared(model, (*notes, "ONNX Runtime builds the TensorRT engine itself, which takes minutes"))
+            return ["ONNX Runtime builds the TensorRT engine itself, which takes minutes"]
         if built(order, self.settings.cache) is None:
-            return Prepared(model, (*notes, "done with CUDA until its TensorRT engine is built"))
-        return Prepared(model, tuple(notes))
+            return ["done with CUDA until its TensorRT engine is built"]
+        return []
+
+    def _batch(self, model: Path | bytes, spec: DeviceSpec, name: str) -> int:
+        """The size of batches that is fastest on the device; 0 where there is no choice."""
+        key = (name, *_device(spec))
+        file = probe_file(self.cache, key)
+        kept = read_json(file)
+        if kept is not None and isinstance(kept.get("size"), int):
+            return int(kept["size"])
+        made = load_onnx(model)
+        given = set() if made is None else {tensor.name for tensor in made.graph.initializer}
+        inputs = [] if made is None else [value for value in made.graph.input if value.name not in given]
+        item = random_item(inputs, 0) if made is not None and is_free(made) else None
+        del made  # the device's copy comes on top
+        if item is None:
+            write_json(file, {"size": 0})
+            return 0
+        items = {value.name for value in inputs if per_item(dims_of(value))}
+        run = (self.opener or opener_on(spec, self.settings))(model)
+        return best_batch(lambda count: run(_repeated(item, items, count)), cache=self.cache, key=key)
 
     def _built_by_hand(self, sha256: str, spec: DeviceSpec) -> Path | None:
         """The engine that `mien models build-engine` left for this file."""
@@ -100,8 +120,17 @@ class Preparation:
         return next((path for path in found if path is not None), None)
 
 
-def _opener(spec: DeviceSpec, settings: Settings) -> RunOpener:
-    """Graphs on the device: CUDA in TensorRT's place, which would build an engine for each test."""
+def _repeated(item: Mapping[str, npt.NDArray[Any]], items: set[str], count: int) -> dict[str, npt.NDArray[Any]]:
+    return {name: array.repeat(count, 0) if name in items else array for name, array in item.items()}
+
+
+def _device(spec: DeviceSpec) -> tuple[object, ...]:
+    """What measurements there depend on."""
+    return spec.kind, gpu_name(spec.index), ort.__version__
+
+
+def opener_on(spec: DeviceSpec, settings: Settings) -> RunOpener:
+    """Runs graphs on the device: CUDA in TensorRT's place, which would build an engine for each test."""
     kind: Kind = "cuda" if spec.kind == "tensorrt" else spec.kind
 
     def opened(model: Path | bytes) -> Run:
