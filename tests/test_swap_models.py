@@ -21,7 +21,7 @@ from mien.zoo.registry import Zoo
 from mien.zoo.store import Store
 from tests.fakes import FakeSwapper
 from tests.stand_ins import graph, node
-from tests.standins import standin
+from tests.standins import STANDINS, standin
 
 FRAMES = 4
 SOURCE, OTHER, TARGET = "female_031.jpg", "male_036.jpg", "male_009.jpg"
@@ -36,7 +36,7 @@ def tinting(gain: float = 40.0) -> bytes:
             node("Mul", ["pixels", "most"], "tint"), node("Mul", ["target", "least"], "rest"),
             node("Add", ["rest", "tint"], "output"),
         ],
-        {"target": (1, 3, 128, 128), "source": (1, 512)}, {"output": (1, 3, 128, 128)}, None,
+        {"target": (1, 3, 128, 128), "source": (1, 512)}, {"output": (1, 3, 128, 128)},
         **{"from": np.array([0]), "to": np.array([3]), "axis": np.array([1])},
         gain=np.array(gain, np.float32), pixel=np.array([-1, 3, 1, 1]), most=np.array(0.75, np.float32),
         least=np.array(0.25, np.float32), emap=np.eye(512, dtype=np.float32),
@@ -163,3 +163,25 @@ def test_a_run_goes_on_only_with_the_same_files_and_versions(tmp_path: Path, por
     names = {"embedder arcface_w600k_r50", "embedder mobilefacenet", "masker occluder", "detector yunet", "the source"}
     assert names <= set(made[0])
     assert {"mien", "ONNX Runtime", "NumPy", "OpenCV", "PyAV", "FFmpeg", "Pillow"} <= set(made[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "companions"),
+    [("ghost_1_256", ["arcface_w600k_r50", "crossface_ghost"]), ("blendswap_256", []), ("dfm", [])],
+)
+def test_each_kind_of_source(tmp_path: Path, portraits: Path, name: str, companions: list[str]) -> None:
+    """A converted embedding, a photo, and none: all models of the swap are told, and the face alone is changed."""
+    store = Store(tmp_path / "models")
+    for family in (name, *companions):
+        task = {"arcface": "embedder", "crossface": "converter"}.get(family.split("_")[0], "swapper")
+        install(store, family, STANDINS[task][family](), tmp_path)
+    zoo, output = Zoo("cpu", store=store), tmp_path / "out.png"
+    report = mien.swap(portraits / SOURCE, portraits / TARGET, output, zoo=zoo, swapper=name, pixel_boost=1)
+    assert {name, *companions} <= {model.name for model in report.models}
+    (before,), (after,) = pixels(portraits / TARGET), pixels(output)
+    x0, y0, x1, y1 = report.faces[0].bbox
+    changed = np.abs(after.astype(int) - before).max(2) > 0
+    rows, columns = np.nonzero(changed)
+    assert changed[int(y0) : int(y1), int(x0) : int(x1)].mean() > 0.4
+    assert rows.min() > y0 - (y1 - y0) and rows.max() < y1 + (y1 - y0)
+    assert columns.min() > x0 - (x1 - x0) and columns.max() < x1 + (x1 - x0)

@@ -209,7 +209,7 @@ def test_emap_may_lie_in_a_file(tmp_path: Path) -> None:
 )
 def test_a_file_without_an_emap_is_told(matrices: Mapping[str, npt.NDArray[Any]], told: str) -> None:
     floats = {name: values.astype(np.float32) for name, values in matrices.items()}
-    data = graph([node("Identity", ["x"], "y")], {"x": (1,)}, {"y": (1,)}, None, **floats)
+    data = graph([node("Identity", ["x"], "y")], {"x": (1,)}, {"y": (1,)}, **floats)
     with pytest.raises(
         ModelError, match=rf"^net: expected one 512×512 matrix for embeddings \(emap\) but found {told};"
     ):
