@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import io
-import sys
+from contextlib import redirect_stderr
 
 import pytest
 
@@ -13,17 +13,15 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    made = Terminal()
-    monkeypatch.setattr(sys, "stderr", made)
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
-    return made
 
 
-def test_bytes_are_drawn_with_their_sum(terminal: Terminal) -> None:
-    with byte_bar("gfpgan_1.4", 340_000_000) as progress:
+def test_bytes_are_drawn_with_their_sum() -> None:
+    terminal = Terminal()
+    with redirect_stderr(terminal), byte_bar("gfpgan_1.4", 340_000_000) as progress:
         assert progress is not None
         progress(170_000_000)
         progress(340_000_000)
@@ -31,8 +29,9 @@ def test_bytes_are_drawn_with_their_sum(terminal: Terminal) -> None:
     assert "gfpgan_1.4" in text and "340.0/340.0 MB" in text
 
 
-def test_parts_are_drawn_with_what_goes_on(terminal: Terminal) -> None:
-    with part_bar() as progress:
+def test_parts_are_drawn_with_what_goes_on() -> None:
+    terminal = Terminal()
+    with redirect_stderr(terminal), part_bar() as progress:
         assert progress is not None
         progress(0.5, "choosing kernels")
     text = terminal.getvalue()
