@@ -130,6 +130,9 @@ class Handler(BaseHTTPRequestHandler):
         while True:
             self.wfile.write(bytes(1 << 16))
 
+    def large(self) -> None:
+        self.start(Content_Length=1 << 31)
+
     def stall(self) -> None:
         self.start(Content_Length=len(DATA))
         self.wfile.write(DATA[:HALF])
@@ -361,6 +364,41 @@ def test_a_second_download_does_not_wait_for_the_first(server: Server, tmp_path:
 def _quietly(call: Callable[[], object]) -> None:
     with pytest.raises(DownloadError):
         call()
+
+
+@pytest.mark.parametrize("name", ["good", "whole", "redirect", "flaky"])
+def test_a_file_of_unknown_size(server: Server, name: str, tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    fetch(server, name, path, size=0)
+    assert path.read_bytes() == DATA and files(tmp_path) == ["net.onnx"]
+    fetch(server, "missing", path, size=0)
+    (tmp_path / "net.onnx.part").write_bytes(DATA[:1000])
+    path.unlink()
+    fetch(server, "good", path, size=0)
+    assert path.read_bytes() == DATA and server.ranges[-2:] == [None, "bytes=1000-"]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("nameless", "does not tell its length"),
+        ("bomb", "does not tell its length"),
+        ("large", "holds 2147483648 bytes, more than any file of weights"),
+        ("wrong", "its content is not the expected one (another sha256)"),
+        ("missing", "the server answered 404 Not Found"),
+        ("silent", "no answer for 0.3 s"),
+    ],
+)
+def test_a_file_of_unknown_size_that_cannot_be_had(server: Server, name: str, reason: str, tmp_path: Path) -> None:
+    with pytest.raises(DownloadError) as caught:
+        fetch(server, name, tmp_path / "net.onnx", size=0, timeout=0.3 if name == "silent" else 20.0)
+    assert str(caught.value).startswith(f"{server.url(name)}: {reason}; ")
+    assert files(tmp_path) == []
+
+
+def test_errors_advise_what_the_caller_says(server: Server, tmp_path: Path) -> None:
+    with pytest.raises(DownloadError, match=r"404 Not Found; update mien, since it may have moved, or sing$"):
+        fetch(server, "missing", tmp_path / "net.onnx", instead="sing")
 
 
 def test_no_network(server: Server, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.client import HTTPException, HTTPResponse
 from io import BufferedRandom, BufferedReader
 from pathlib import Path
@@ -44,6 +44,8 @@ except ImportError:  # not there on every system; without it nothing is resumed
 BLOCK = 1 << 16
 SLOWEST = 1000
 """Bytes per second below which a server counts as silent."""
+LARGEST = (1 << 31) - 1
+"""Bytes of a file whose size was not known beforehand."""
 
 
 class _BrokenOff(Exception):
@@ -63,13 +65,14 @@ def download(
     opener: OpenerDirector | None = None,
     instead: str = "",
 ) -> Path:
-    """Fetch one file whose content is known beforehand; nothing is fetched when it is there already.
+    """Fetch one file whose hash is known beforehand; nothing is fetched when it is there already.
 
     What arrives goes to `NAME.part` beside it, which takes the name only when it is whole and its hash is right; a part
     that was left by an earlier call is gone on with. Several threads or processes may fetch one file.
 
     Args:
-        sha256, size: of the whole file, in hexadecimal digits and in bytes; no byte more is read.
+        sha256, size: of the whole file, in hexadecimal digits and in bytes; no byte more is read. Size 0: the server is
+            asked first.
         timeout: seconds without an answer, or with less than 1000 bytes a second, after which the server is given up.
         attempts: how often a transfer may break off; what arrived is kept between them.
         pause: seconds before the second attempt; doubled each time.
@@ -142,7 +145,7 @@ class _Job:
 
     def is_right(self, file: BufferedReader | BufferedRandom) -> bool:
         """Whether an open file is the one that was asked for."""
-        if file.seek(0, os.SEEK_END) != self.size:
+        if self.size and file.seek(0, os.SEEK_END) != self.size:
             return False
         file.seek(0)
         return hashlib.file_digest(file, "sha256").hexdigest() == self.sha256
@@ -187,9 +190,11 @@ def _fill(job: _Job, file: BufferedRandom, attempts: int, pause: float) -> None:
     broken = 0
     while True:
         kept = file.seek(0, os.SEEK_END)
-        if kept > job.size:
-            kept = _empty(file)
         try:
+            if not job.size:
+                job = replace(job, size=_length(job, file))
+            if kept > job.size:
+                kept = _empty(file)
             if kept < job.size:
                 _fetch(job, file, kept)
         except _BrokenOff as error:
@@ -211,13 +216,29 @@ def _empty(file: BufferedRandom) -> int:
     return file.truncate()
 
 
-def _fetch(job: _Job, file: BufferedRandom, kept: int) -> None:
+def _length(job: _Job, file: BufferedRandom) -> int:
+    """What the server says that the whole file is long."""
+    with _opened(job, file, 0) as response:
+        length = response.headers.get("Content-Length", "")
+    if not length.isdigit() or not int(length):
+        raise job.error("does not tell its length", "give another address")
+    if int(length) > LARGEST:
+        raise job.error(f"holds {int(length)} bytes, more than any file of weights", "update mien")
+    return int(length)
+
+
+def _opened(job: _Job, file: BufferedRandom, kept: int) -> HTTPResponse:
+    """The answer, from the byte `kept` on where the server can."""
     request = Request(job.url, headers={"User-Agent": "mien", "Accept-Encoding": "identity"})
     if kept:
         request.add_header("Range", f"bytes={kept}-")
     with _reasons(job, file):
         response: HTTPResponse = job.opener.open(request, timeout=job.timeout)
-    with response:
+    return response
+
+
+def _fetch(job: _Job, file: BufferedRandom, kept: int) -> None:
+    with _opened(job, file, kept) as response:
         if response.status != 206 or not _continues(response, kept):
             if response.status == 206:
                 _empty(file)

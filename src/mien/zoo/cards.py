@@ -79,7 +79,7 @@ class ModelCard:
         """How its weights come to a user."""
         if self.weights is None or self.weights.bundled:
             return "ships"
-        return "pull" if self.weights.urls and self.weights.sha256 and self.weights.size else "add"
+        return "pull" if self.weights.urls and self.weights.sha256 else "add"
 
     @property
     def next_step(self) -> str:

@@ -45,7 +45,7 @@ class Fetching:
 
     def addresses(self, weights: Weights) -> tuple[str, ...]:
         """Where a file may lie, first choice first; none where it could not be verified."""
-        if not weights.sha256 or not weights.size:
+        if not weights.sha256:
             return ()
         mirror = (f"{self.mirror.rstrip('/')}/{quote(weights.file)}",) if self.mirror else ()
         return (*mirror, *weights.urls)
@@ -84,7 +84,6 @@ def pull(
     fetching = fetching or Fetching.from_environment()
     addresses = _addresses(card, weights, fetching)
     place = store.place(card.task, card.name, weights.sha256)
-    installed = Installed(card.name, card.task, card.name, place.name, weights.sha256, weights.size)
     with store.changing(card.task, card.name, waiting):
         if (ready := _ready(store, card, weights)) is not None:  # another process was faster
             return ready
@@ -99,6 +98,7 @@ def pull(
         except MienError:
             place.unlink(missing_ok=True)
             raise
+        installed = Installed(card.name, card.task, card.name, place.name, weights.sha256, place.stat().st_size)
         store.install(installed)
     return installed
 
@@ -131,7 +131,7 @@ def _addresses(card: ModelCard, weights: Weights, fetching: Fetching) -> tuple[s
         raise DownloadError(f"{card.name}: fetching is forbidden (--offline or {OFFLINE}); allow it, or {add}")
     if addresses := fetching.addresses(weights):
         return addresses
-    if weights.sha256 and weights.size:
+    if weights.sha256:
         raise DownloadError(f"{card.name}: mien knows no address of it; set {MIRROR}, or {add}")
     raise DownloadError(f"{card.name}: mien knows no file of it that it could verify; {add}")
 
