@@ -317,3 +317,23 @@ def test_a_runtime_with_a_cache_opens_tensorrt_through_cuda(
     session = Session(file, runtime)
     assert opened == ["cuda:0"] and session.device == "tensorrt:0"
     np.testing.assert_array_equal(session(np.ones((1, 32), np.float32))[0], np.ones((1, 32)))
+
+
+@pytest.mark.parametrize("kind", ["cuda", "tensorrt", "directml"])
+def test_nothing_is_made_for_a_device_that_is_not_there(kind: Any, file: Path, tmp_path: Path) -> None:
+    assert Preparation(tmp_path / "c", "fp16")(file, DeviceSpec(kind)) == Prepared(file)
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_device_that_is_there_runs_the_tests_itself(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+
+    def open_one(model: Path | bytes, device: str, threads: int, settings: Settings) -> Graph:
+        opened.append(device)
+        return Pretending(model, CUDA_NAME)
+
+    monkeypatch.setattr("mien.runtime.prepare.open_graph", open_one)
+    assert Preparation(tmp_path / "c", "fp16")(file, DeviceSpec("tensorrt", (1,))).notes[0] == "half precision"
+    assert set(opened) == {"cuda:1"}

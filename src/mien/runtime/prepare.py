@@ -14,8 +14,9 @@ from mien.errors import DeviceError
 from mien.runtime import batching
 from mien.runtime.axes import dims_of, per_item
 from mien.runtime.batching import Run, RunOpener, best_batch, free_batch, is_free, load_onnx, probe_file, random_item
+from mien.runtime.capture import REFUSALS
 from mien.runtime.convert import half
-from mien.runtime.devices import DeviceSpec, Kind, Prepared, Settings
+from mien.runtime.devices import PROVIDERS, DeviceSpec, Kind, Prepared, Settings
 from mien.runtime.engines import Order, built
 from mien.runtime.graph import open_graph
 from mien.runtime.kept import read_json, sha256_of, write_json
@@ -55,7 +56,7 @@ class Preparation:
             OutputError: the cache cannot be written to.
             DeviceError, MemoryError: the device is not there, or has no memory left.
         """
-        if spec.kind not in BATCH_KINDS:
+        if spec.kind not in BATCH_KINDS or (self.opener is None and not _is_there(spec, self.settings)):
             return Prepared(model)
         sha256, notes = sha256_of(model), list[str]()
         by_hand = self._built_by_hand(sha256, spec)
@@ -129,12 +130,33 @@ def _device(spec: DeviceSpec) -> tuple[object, ...]:
     return spec.kind, gpu_name(spec.index), ort.__version__
 
 
+def _is_there(spec: DeviceSpec, settings: Settings) -> bool:
+    """Whether the device really loads: where it does not, minutes of work would go into what nobody opens."""
+    from onnx import TensorProto, helper
+
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy")
+    tiny = helper.make_model(
+        helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "tiny", [x], [y]),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=8,
+    ).SerializeToString()
+    try:
+        graph = open_graph(tiny, str(_without_engine(spec)), 1, settings)
+    except (DeviceError, *REFUSALS):
+        return False  # opening the model itself tells why
+    return graph.get_providers()[0] == PROVIDERS[_without_engine(spec).kind]
+
+
+def _without_engine(spec: DeviceSpec) -> DeviceSpec:
+    """CUDA in TensorRT's place, which would build an engine for each test."""
+    return DeviceSpec("cuda", spec.ids) if spec.kind == "tensorrt" else spec
+
+
 def opener_on(spec: DeviceSpec, settings: Settings) -> RunOpener:
-    """Runs graphs on the device: CUDA in TensorRT's place, which would build an engine for each test."""
-    kind: Kind = "cuda" if spec.kind == "tensorrt" else spec.kind
+    """Runs graphs on the device, or on CUDA in TensorRT's place."""
 
     def opened(model: Path | bytes) -> Run:
-        graph = open_graph(model, str(DeviceSpec(kind, spec.ids)), 0, settings)
+        graph = open_graph(model, str(_without_engine(spec)), 0, settings)
         options = ort.RunOptions()
         options.log_severity_level = 4
 
