@@ -36,8 +36,8 @@ def blob(bgr: Array, mean: float, std: float) -> Array:
     return np.asarray(cv2.dnn.blobFromImage(bgr, 1 / std, (width, height), (mean, mean, mean), swapRB=True))
 
 
-def detect(file: File, bgr: Array, size: tuple[int, int], threshold: float) -> list[tuple[Array, float, Array]]:
-    """Letterbox at the top left, two anchors at each cell's corner, overlaps above 0.4 dropped."""
+def look(file: File, bgr: Array, size: tuple[int, int]) -> tuple[list[Array], float]:
+    """What the network gives for the picture, letterboxed at the top left; and the scale."""
     height, width = bgr.shape[:2]
     if height / width > size[1] / size[0]:
         rows, columns = size[1], int(size[1] / (height / width))
@@ -46,7 +46,12 @@ def detect(file: File, bgr: Array, size: tuple[int, int], threshold: float) -> l
         rows = int(columns * (height / width))
     canvas = np.zeros((size[1], size[0], 3), np.uint8)
     canvas[:rows, :columns] = cv2.resize(bgr, (columns, rows))
-    outputs = file(blob(canvas, 127.5, 128))
+    return file(blob(canvas, 127.5, 128)), rows / height
+
+
+def detect(file: File, bgr: Array, size: tuple[int, int], threshold: float) -> list[tuple[Array, float, Array]]:
+    """Two anchors at each cell's corner, overlaps above 0.4 dropped."""
+    outputs, scale = look(file, bgr, size)
     hits = []
     for level, stride in enumerate((8, 16, 32)):
         scores, sides, points = (outputs[level + 3 * kind].reshape(-1, n) for kind, n in enumerate((1, 4, 10)))
@@ -54,8 +59,8 @@ def detect(file: File, bgr: Array, size: tuple[int, int], threshold: float) -> l
             if scores[row, 0] >= threshold:
                 x, y = row // 2 % (size[0] // stride) * stride, row // 2 // (size[0] // stride) * stride
                 left, top, right, bottom = sides[row] * stride
-                box = np.array([x - left, y - top, x + right, y + bottom]) / (rows / height)
-                five = (points[row].reshape(5, 2) * stride + (x, y)) / (rows / height)
+                box = np.array([x - left, y - top, x + right, y + bottom]) / scale
+                five = (points[row].reshape(5, 2) * stride + (x, y)) / scale
                 hits.append((box, float(scores[row, 0]), five))
     hits.sort(key=lambda hit: -hit[1])
     kept: list[tuple[Array, float, Array]] = []

@@ -1,0 +1,1 @@
+"""mien behind the names that users of other face libraries know."""
