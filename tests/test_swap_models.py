@@ -104,6 +104,13 @@ def test_another_source_gives_another_face(tmp_path: Path, portraits: Path, zoo:
     assert (tmp_path / "a.png").read_bytes() != (tmp_path / "b.png").read_bytes()
 
 
+def test_of_several_photos_the_mean_embedding_counts(portraits: Path, zoo: Zoo) -> None:
+    options = SwapOptions(swapper="inswapper_128")
+    both = Identity.from_images([portraits / SOURCE, portraits / OTHER], zoo=zoo, options=options).data.embeddings
+    each = [person(portraits, zoo, name).data.embeddings["arcface_w600k_r50"] for name in (SOURCE, OTHER)]
+    np.testing.assert_allclose(both["arcface_w600k_r50"], np.mean(each, axis=0), rtol=1e-5)
+
+
 def test_an_identity_that_was_made_for_another_swapper_serves_by_its_photo(
     tmp_path: Path, portraits: Path, zoo: Zoo
 ) -> None:

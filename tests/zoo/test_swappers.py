@@ -216,6 +216,13 @@ def test_a_file_without_an_emap_is_told(matrices: Mapping[str, npt.NDArray[Any]]
         emap(data, "net")
 
 
+def test_hififace_may_give_a_mask_as_well() -> None:
+    model = registry()["swapper", "hififace_unofficial_256"]("cpu", standin("swapper", "hyperswap_1a_256"))
+    other = swapper("hyperswap_1a_256")
+    (mine,), (theirs,) = run(model, [crop(model)], source(model)), run(other, [crop(other)], source(other))
+    np.testing.assert_allclose(mine.rgb, theirs.rgb, atol=1e-6)
+
+
 @pytest.mark.parametrize("name", [name for name in FAMILIES if name not in ("dfm", "inswapper_128_fp16")])
 def test_another_familys_file_is_refused(name: str) -> None:
     other = "uniface_256" if name == "inswapper_128" else "inswapper_128"

@@ -65,13 +65,17 @@ class TemplateSwapper:
     signed = False
     """Whether the output is normalised like the target; else it is 0–1."""
     source_shape: Shape = ("n", 512)
-    masked = False
-    """Whether the file gives a mask as well; it is left out."""
+    masked: bool | None = False
+    """Whether the file gives a mask as well, which is left out; None: some files do."""
 
     def __init__(self, where: Where = "auto", file: Path | bytes | None = None) -> None:
         image, mask = (("n", channels, self.size, self.size) for channels in (3, 1))
         inputs = {"source": self.source_shape, "target": image}
-        self._network = Network(self.card, where, file, inputs, [image, mask] if self.masked else [image])
+        alone, both = [image], [image, mask]
+        self._network = Network(
+            self.card, where, file, inputs, both if self.masked else alone,
+            or_outputs=both if self.masked is None else None,
+        )  # fmt: skip
 
     def __call__(
         self, crops: Sequence[Image], faces: Sequence[Face], masks: Sequence[Mapping[str, FloatArray] | None],

@@ -34,3 +34,4 @@ class HifiFaceUnofficial256(TemplateSwapper):
     needs = SourceNeeds(ARCFACE, "crossface_hififace")
     mean = std = HALF
     signed = True
+    masked = None
