@@ -16,9 +16,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mien import api
 from mien.errors import ModelError, OptionsError
+from mien.options import AnalyzeOptions
 from mien.runtime.graph import open_graph
 from mien.runtime.pool import KEPT, PEAK, Once, Pool, resident_bytes, trim_heap
+from mien.runtime.prepare import Preparation
 from mien.runtime.session import Runtime, Session
 from mien.zoo.registry import Zoo
 from tests import stand_ins
@@ -230,6 +233,19 @@ def test_a_session_whose_graph_was_closed_opens_it_again_and_keeps_its_contract(
     assert len(device.opened) == 5
     assert max(device.held) == 0, "the other one is closed before one is opened"
     assert first.notes == ()
+
+
+def test_a_zoo_keeps_to_the_limit_of_the_options_and_tells_what_it_closed() -> None:
+    zoo = api._zoo(AnalyzeOptions(device="cpu", memory_limit=1, precision="fp32"))
+    assert zoo._runtime.pool.limit == 1_000_000
+    assert isinstance(zoo._runtime.prepare, Preparation) and zoo._runtime.prepare.precision == "fp32"
+    crops = np.zeros((1, 112, 112, 3), np.uint8)
+    embedder = zoo.load("embedder", "mobilefacenet")
+    before = embedder(crops)
+    zoo.load("masker", "occluder")
+    np.testing.assert_array_equal(embedder(crops), before)
+    assert zoo.notes == ("networks were closed 2 times to keep to --memory-limit; raise it if that is slow",)
+    assert api._zoo(AnalyzeOptions(device="cpu")).notes == ()
 
 
 def test_a_graph_that_runs_is_not_closed() -> None:

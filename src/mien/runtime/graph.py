@@ -14,7 +14,7 @@ import onnxruntime as ort
 
 from mien.errors import DeviceError
 from mien.options import Device
-from mien.runtime.devices import PACKAGES, Kind, Settings, parse_device, providers
+from mien.runtime.devices import AUTO, PACKAGES, Kind, Settings, parse_device, providers
 from mien.runtime.devices import PROVIDERS as PROVIDERS
 from mien.runtime.libraries import preload
 
@@ -87,8 +87,7 @@ def tensors(values: Sequence[Value]) -> tuple[Tensor, ...]:
 def available_devices() -> tuple[Kind, ...]:
     """Kinds of devices whose provider the installed ONNX Runtime was built with, the CPU last."""
     built = set(ort.get_available_providers())
-    order: tuple[Kind, ...] = ("cuda", "tensorrt", "migraphx", "rocm", "directml", "openvino", "coreml", "cpu")
-    return tuple(kind for kind in order if PROVIDERS[kind] in built)
+    return tuple(kind for kind in (*AUTO[:-1], "coreml", "cpu") if PROVIDERS[kind] in built)
 
 
 def open_graph(

@@ -87,6 +87,8 @@ class Pool:
         self._accounts: weakref.WeakKeyDictionary[Evictable, _Account] = weakref.WeakKeyDictionary()
         self._clock = itertools.count(1)
         self._begun = 0
+        self.closed = 0
+        """How often a graph was closed to keep to the limit."""
         self._load: Counter[str] = Counter()
         self._given: Counter[str] = Counter()
 
@@ -164,6 +166,7 @@ class Pool:
                 return
             if other is not owner and account.device == device and other.evict():
                 self._accounts.pop(other, None)
+                self.closed += 1
                 if device == "cpu":
                     self._trim()
 

@@ -164,7 +164,10 @@ class Zoo:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a report must say of the networks: devices that failed, what was done when memory ran out; each once."""
-        return tuple(dict.fromkeys(note for session in self._sessions() for note in session.notes))
+        closed = self._runtime.pool.closed
+        limit = f"networks were closed {closed} times to keep to --memory-limit; raise it if that is slow"
+        told = [note for session in self._sessions() for note in session.notes]
+        return tuple(dict.fromkeys([*told, limit] if closed else told))
 
     def _sessions(self) -> list[Session]:
         return [session for model in tuple(self._loaded.values()) for session in _sessions(model)]
