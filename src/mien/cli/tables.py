@@ -56,7 +56,7 @@ def details(entry: Entry) -> Iterator[str]:
 def _cells(entry: Entry) -> tuple[str, ...]:
     how = "ships" if entry.bundled else "installed" if entry.installed else entry.supply
     name = entry.name if entry.family == entry.name else f"{entry.name} ({entry.family})"
-    return name, how, _size(entry.size), _yes(entry.commercial), entry.licence
+    return name, how, _size(entry.size), _yes(entry.commercial), entry.licence.removeprefix("LicenseRef-")
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
