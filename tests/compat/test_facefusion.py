@@ -97,6 +97,9 @@ def test_a_file_is_known_by_its_name_or_its_shapes(own: Path) -> None:
     renamed.write_bytes(standin("embedder", "arcface_w600k_r50"))
     with pytest.raises(OptionsError, match=r"mine\.onnx: fits no swapper that mien knows"):
         FaceSwapper(renamed)
+    renamed.write_bytes(b"no model")
+    with pytest.raises(ModelError, match=r"mine\.onnx: cannot be opened"):
+        FaceSwapper(renamed)
     (own / "ghost_1_256.onnx").write_bytes(standin("embedder", "arcface_w600k_r50"))
     with pytest.raises(ModelError, match=r"ghost_1_256\.onnx: is not ghost_1_256"):
         FaceSwapper(own / "ghost_1_256.onnx")

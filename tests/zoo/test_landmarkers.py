@@ -116,7 +116,7 @@ def test_pipnet_gets_rgb_with_imagenet_statistics() -> None:
     weights["cls_w"][:, 2] = 1 / 10
     weights["x_w"][:, 0] = weights["nb_x_w"][:, 0] = weights["y_w"][:, 1] = weights["nb_y_w"][:, 1] = 1
     file = graph(
-        nodes, {"input": (1, 3, 256, 256)}, {name: (1, maps, 8, 8) for name, maps in outputs.items()}, None, **weights
+        nodes, {"input": (1, 3, 256, 256)}, {name: (1, maps, 8, 8) for name, maps in outputs.items()}, {}, **weights
     )
     points, scores = PipNet98("cpu", file)(crops(256))
     seen = (COLOURS / 255 - MEAN) / STD

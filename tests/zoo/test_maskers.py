@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+import mien
+from mien.errors import OptionsError
 from mien.facemask import face_masks
 from mien.types import ByteArray
+from mien.zoo.install import add
 from mien.zoo.maskers.bisenet import GROUPS, LABELS, BiSeNet18, BiSeNet34
 from mien.zoo.maskers.xseg import XSeg1, XSeg3
+from mien.zoo.registry import Zoo
+from mien.zoo.store import Store
 from tests.fakes import MESH
 from tests.stand_ins import graph, node
+from tests.standins import standin
 
 MEAN, STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
 
@@ -90,3 +98,16 @@ def test_masks_come_back_onto_the_crop() -> None:
     (masks,) = face_masks([image], [mesh], [XSeg3("cpu", xseg())])
     assert masks["occluder"].shape == (150, 150)
     assert masks["occluder"][75, 40] > 0.99 and masks["occluder"][75, 110] < 0.01
+
+
+@pytest.mark.parametrize("name", ["xseg_1", "bisenet_resnet_34"])
+def test_a_swap_with_an_installed_masker(name: str, portraits: Path, tmp_path: Path) -> None:
+    zoo = Zoo("cpu", store=Store(tmp_path / "models"))
+    source, target, output = (portraits / "female_031.jpg", portraits / "female_001.jpg", tmp_path / "out.png")
+    with pytest.raises(OptionsError, match=f"{name} is not installed"):
+        mien.swap(source, target, output, zoo=zoo, masker=name)
+    file = tmp_path / "masker.onnx"
+    file.write_bytes(standin("masker", name))
+    add(zoo.store, file, name)
+    report = mien.swap(source, target, output, zoo=zoo, masker=name)
+    assert report.frames_with_faces == 1 and name in {model.name for model in report.models}

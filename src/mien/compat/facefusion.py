@@ -24,7 +24,7 @@ import numpy as np
 from mien.analyzer import FrameAnalyzer, analyze_frames
 from mien.api import parse_options
 from mien.color import as_bytes
-from mien.errors import InputError, MediaError, NoFaceError, OptionsError
+from mien.errors import InputError, MediaError, ModelError, NoFaceError, OptionsError
 from mien.faces import FaceFinder
 from mien.identity import Identity
 from mien.media import open_reader
@@ -198,10 +198,13 @@ def _family(file: Path) -> str:
         card = known(hashlib.file_digest(content, "sha256").hexdigest())
     if card is not None and card.task == "swapper":
         return card.name
-    if ("swapper", file.stem) in registry():
+    if file.stem != DEFAULT and ("swapper", file.stem) in registry():
         check_family("swapper", file.stem, file, str(file), run=False)
         return file.stem
-    fits = [name for name in lookalikes(file, "swapper") if ("swapper", name) in registry()]
+    found = lookalikes(file, "swapper")
+    if found is None:
+        raise ModelError(f"{file}: cannot be opened; verify the file, or fetch it again")
+    fits = [name for name in found if ("swapper", name) in registry()]
     if len(fits) == 1:
         return fits[0]
     if fits:
