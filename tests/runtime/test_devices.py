@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import onnxruntime
 import pytest
 from pydantic import ValidationError
 
 from mien import api
-from mien.errors import OptionsError
+from mien.errors import DeviceError, OptionsError
 from mien.options import AnalyzeOptions
+from mien.runtime import graph
 from mien.runtime.devices import AUTO, KINDS, PACKAGES, PROVIDERS, DeviceSpec, Settings, parse_device, providers
 
 GOOD = {
@@ -126,3 +129,42 @@ def test_tensorrt_has_cuda_behind_it_and_keeps_its_engines() -> None:
 def test_options_of_the_others(text: str, options: dict[str, str]) -> None:
     spec = parse_device(text)
     assert providers(spec, Settings(gpu_memory=5, cache=Path("/c"))) == [(PROVIDERS[spec.kind], options)]
+
+
+class Recording:
+    """Stands for `onnxruntime.InferenceSession`."""
+
+    asked: list[tuple[Any, Any, Any]] = []  # noqa: RUF012
+
+    def __init__(self, data: Any, options: Any, *, providers: Any, enable_fallback: int) -> None:
+        self.asked.append((data, options, providers))
+        assert enable_fallback == 0
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("auto", "cpu")])
+def test_onnx_runtime_is_asked_for_exactly_that_device(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onnxruntime, "InferenceSession", Recording)
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: list(PROVIDERS.values()))
+    loaded: list[str] = []
+    monkeypatch.setattr(graph, "preload", lambda: loaded.append(kind))
+    settings = Settings(cache=tmp_path / "a" / "b")
+    graph.open_graph(tmp_path / "net.onnx", kind, 3, settings)
+    data, options, asked = Recording.asked[-1]
+    assert (data, asked) == (str(tmp_path / "net.onnx"), list(providers(parse_device(kind), settings)))
+    assert (options.intra_op_num_threads, options.log_severity_level) == (3, 4)
+    assert options.enable_mem_pattern == (kind != "directml")
+    assert bool(loaded) == (kind in ("cuda", "tensorrt"))
+    assert (tmp_path / "a" / "b").is_dir() == (kind == "tensorrt")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("auto", "cpu")])
+def test_a_device_that_is_not_built_in_names_its_package(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPUExecutionProvider"])
+    with pytest.raises(DeviceError) as caught:
+        graph.open_graph(b"", kind, 0)
+    assert str(caught.value) == (
+        f"device {kind!r} is not in this ONNX Runtime (it offers cpu); "
+        f"install {PACKAGES[kind]}, in place of the ONNX Runtime that is there, or choose --device cpu"
+    )

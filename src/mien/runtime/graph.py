@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -116,7 +117,11 @@ def open_graph(
         options.enable_mem_pattern = False
         options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
     data = str(model) if isinstance(model, Path) else model
-    asked = list(providers(spec, settings or Settings(), capture=capture))
+    settings = settings or Settings()
+    if settings.cache is not None and spec.kind == "tensorrt":  # which makes no folder within one that is not there
+        with suppress(OSError):
+            settings.cache.mkdir(parents=True, exist_ok=True)
+    asked = list(providers(spec, settings, capture=capture))
     # Its own way of falling back prints, and is told nobody.
     graph: Graph = ort.InferenceSession(data, options, providers=asked, enable_fallback=0)
     return graph
