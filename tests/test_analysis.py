@@ -207,14 +207,26 @@ class FakeFinder:
     def __init__(self, faces: dict[int, Sequence[Face]], hidden: dict[int, Sequence[Face]] | None = None) -> None:
         self.faces, self.hidden = faces, hidden or {}
         self.thorough: list[int] = []
+        self.robust: list[int] = []
+        self.lost: dict[int, list[list[float]]] = {}
+        self.recovered: dict[int, Sequence[Face]] = {}
         self.embedded: list[int] = []
 
-    def __call__(self, frame: FakeFrame, *, thorough: bool, embeddings: bool, expressions: bool) -> tuple[Face, ...]:
+    def __call__(
+        self, frame: FakeFrame, *, thorough: bool, embeddings: bool, expressions: bool, robust: bool
+    ) -> tuple[Face, ...]:
         assert (embeddings, expressions) == (False, True)
         if thorough:
             self.thorough.append(frame.index)
+        if robust:
+            self.robust.append(frame.index)
         found = self.faces.get(frame.index, ())
         return tuple(found) or (tuple(self.hidden.get(frame.index, ())) if thorough else ())
+
+    def recover(self, frame: FakeFrame, places: Sequence[Any], *, expressions: bool) -> tuple[Face, ...]:
+        assert expressions
+        self.lost[frame.index] = [place.tolist() for place in places]
+        return tuple(self.recovered.get(frame.index, ()))
 
     def embed(self, frame: FakeFrame, face: Face) -> Any:
         self.embedded.append(frame.index)
@@ -253,12 +265,24 @@ def test_hidden_faces_are_looked_for_now_and_then_and_then_followed() -> None:
     with analyze_frames(frames(LOOK_EVERY + 8), analyzer(finder)) as made:
         assert [i for i in range(len(made)) if made.raw(i)] == list(range(LOOK_EVERY, LOOK_EVERY + 5))
     assert finder.thorough == [0, *range(LOOK_EVERY, LOOK_EVERY + 8)]
+    assert finder.robust == [0, LOOK_EVERY]
+
+
+def test_lost_faces_are_searched_for_where_they_should_be_until_their_track_ends() -> None:
+    finder = FakeFinder({0: [face(50, 60)], 1: [face(54, 60), face(200, 90)], 2: [face(200, 90)]})
+    finder.recovered = {3: [face(200, 90)]}
+    with analyze_frames(frames(GAP + 12), analyzer(finder)) as made:
+        assert [[f.track for f in made.raw(i)] for i in range(5)] == [[0], [0, 1], [1], [1], []]
+    assert finder.lost[2] == [[26, 30, 86, 90]]  # it moved by half of 4 pixels a frame, the tracker thinks
+    assert sorted(finder.lost) == list(range(2, 3 + GAP + 2))
+    assert [len(finder.lost[i]) for i in (3, 4)] == [2, 2]
+    assert finder.robust == []  # no look found nothing
 
 
 def test_a_thorough_search_is_thorough_on_every_frame() -> None:
     finder = FakeFinder({1: [face(50, 60)]})
     analyze_frames(frames(3), analyzer(finder, thorough=True)).close()
-    assert finder.thorough == [0, 1, 2]
+    assert finder.thorough == finder.robust == [0, 1, 2]
 
 
 def test_no_frame_is_an_error_and_an_error_closes_the_frames() -> None:

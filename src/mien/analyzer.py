@@ -34,6 +34,10 @@ class TimedFrame(Frame, Protocol):
 class FrameAnalyzer:
     """Finds, embeds where it matters, and tracks the faces of frames given in order; causal.
 
+    Robust search, where it is not off, runs when a thorough look finds nothing (every LOOK_EVERY frames, and after a
+    cut), and where a track's face is missing: near its place, for at most two faces of a frame and until the track
+    ends, `tracking.GAP` + 1 frames after its last face.
+
     Args:
         thorough: search every frame for lying and tiny faces; otherwise only now and then, and then
             for as long as it takes to follow what was found.
@@ -48,6 +52,9 @@ class FrameAnalyzer:
         """The faces, numbered by track, and whether a new scene begins."""
         cut = self._tracker.begin(frame.index, frame.thumbnail(THUMBNAIL))
         faces = self._find(frame, look=frame.index % LOOK_EVERY == 0 or cut)
+        lost = self._tracker.lost(frame.index, faces)
+        if lost:
+            faces += self._finder.recover(frame, lost, expressions=True)
         unsure = self._tracker.unsure(frame.index, faces)
         known = [
             replace(face, embedding=self._finder.embed(frame, face)) if ask else face
@@ -58,11 +65,14 @@ class FrameAnalyzer:
     def _find(self, frame: TimedFrame, *, look: bool) -> tuple[Face, ...]:
         if look:
             self._careful = self._thorough
-        faces = self._finder(frame, thorough=self._careful, embeddings=False, expressions=True)
+        faces = self._search(frame, thorough=self._careful, robust=self._thorough)
         if look and not faces and not self._careful:
-            faces = self._finder(frame, thorough=True, embeddings=False, expressions=True)
+            faces = self._search(frame, thorough=True, robust=True)
             self._careful = bool(faces)
         return faces
+
+    def _search(self, frame: TimedFrame, *, thorough: bool, robust: bool) -> tuple[Face, ...]:
+        return self._finder(frame, thorough=thorough, embeddings=False, expressions=True, robust=robust)
 
 
 def analyze_frames(

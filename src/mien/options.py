@@ -50,6 +50,11 @@ class AnalyzeOptions(BaseModel):
 
     device: Device = _field("auto", "operator", f"Where networks run: {DEVICES}. One that is not there is an error.")
     detector: str = _field("yunet", "request", "Face detectors, joined by +.")
+    robust: Literal["auto", "on", "off"] = _field(
+        "auto",
+        "request",
+        "Search again on restored pictures and with a second detector: auto where nothing is found, on always.",
+    )
     landmarker: str = _field("mesh478", "request", "Landmark model.")
     embedder: str = _field("mobilefacenet", "request", "Identity embedder.")
     min_score: float = _field(0.6, "request", "Detector score below which a face is ignored.", ge=0, le=1)
@@ -125,5 +130,8 @@ class SwapOptions(AnalyzeOptions):
     resume: bool = _field(False, "local", "Go on with the interrupted run whose work lies in OUTPUT.mien.")
     segment_frames: int = _field(
         250, "local", "Frames between two points from which an interrupted video can go on.", ge=1, le=100_000
+    )
+    batch_frames: int = _field(
+        0, "operator", "Frames whose faces are swapped as one batch; 0 measures what the device gains.", ge=0, le=32
     )
     queue_size: int = _field(4, "operator", "Frames that may wait between two stages.", ge=1, le=64)

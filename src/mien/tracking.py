@@ -139,6 +139,11 @@ class Tracker:
             for i, face in enumerate(faces)
         ]
 
+    def lost(self, index: int, faces: Sequence[Face]) -> list[FloatArray]:
+        """(4,) boxes in pixels where faces of live tracks should be and none of these is."""
+        near = np.isfinite(self._costs(index, faces))
+        return [track.predicted(index) for track, row in zip(self._live, near, strict=True) if not row.any()]
+
     def update(self, index: int, faces: Sequence[Face]) -> tuple[Face, ...]:
         """The faces in the order given, each with its track number."""
         pairs = dict(_assign(self._costs(index, faces).T))

@@ -40,7 +40,7 @@ def test_offsets_count_from_the_middle_of_a_cell_in_sizes_of_its_prior(
 ) -> None:
     size = (96, 64)
     told = outputs(size)
-    side = SIZES[family][level][second]  # type: ignore[index]
+    side = SIZES[family][level][second]
     before = sum(grid(size, s, 2) for s in (8, 16, 32)[:level])
     row = before + 2 * (size[0] // stride + 2) + second  # column 2, row 1
     told[0][0, row] = (1, -2, 5 * np.log(2), 5 * np.log(3))

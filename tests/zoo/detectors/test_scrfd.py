@@ -24,7 +24,7 @@ def outputs(size: tuple[int, int], batched: bool = False) -> list[FloatArray]:
 
 def put(told: list[FloatArray], level: int, row: int, score: float) -> None:
     """An anchor whose box reaches 1, 2, 3 and 4 strides from it."""
-    for kind, values in enumerate(([score], [1, 2, 3, 4], POINTS)):
+    for kind, values in enumerate((np.array([score]), np.arange(1, 5), POINTS)):
         told[level + 3 * kind].reshape(-1, len(values))[row] = values
 
 

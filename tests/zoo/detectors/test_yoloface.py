@@ -6,17 +6,18 @@ import numpy as np
 import pytest
 
 from mien.errors import ModelError
+from mien.types import FloatArray
 from mien.zoo.detectors.yoloface import YoloFace, YoloV5Face, YoloV8Face
 from tests.zoo.detectors.told import Told
 
 POINTS = np.arange(10, dtype=np.float32).reshape(5, 2) * 3
 
 
-def v8(side: int = 64) -> np.ndarray:  # type: ignore[type-arg]
+def v8(side: int = 64) -> FloatArray:
     return np.zeros((1, 20, 21 * (side // 32) ** 2), np.float32)
 
 
-def v5(side: int = 64) -> np.ndarray:  # type: ignore[type-arg]
+def v5(side: int = 64) -> FloatArray:
     return np.zeros((1, 63 * (side // 32) ** 2, 16), np.float32)
 
 
@@ -42,8 +43,10 @@ def test_v5_scores_are_objectness_times_class() -> None:
 
 
 @pytest.mark.parametrize(("family", "out"), [(YoloV8Face, v8()), (YoloV5Face, v5())])
-def test_pixels_are_rgb_from_0_to_1_and_results_are_in_the_pictures_pixels(family: type[YoloFace], out: object) -> None:
-    out = np.array(out)
+def test_pixels_are_rgb_from_0_to_1_and_results_are_in_the_pictures_pixels(
+    family: type[YoloFace], out: FloatArray
+) -> None:
+    out = out.copy()
     rows = out[0].T if family is YoloV8Face else out[0]
     rows[0, :5] = [30, 20, 10, 8, 0.8]
     rows[0, 15 if family is YoloV5Face else 19] = 1
@@ -56,9 +59,9 @@ def test_pixels_are_rgb_from_0_to_1_and_results_are_in_the_pictures_pixels(famil
 
 
 @pytest.mark.parametrize(("family", "out"), [(YoloV8Face, v8(32)), (YoloV5Face, v5(32))])
-def test_rows_of_another_input_size_are_refused(family: type[YoloFace], out: object) -> None:
+def test_rows_of_another_input_size_are_refused(family: type[YoloFace], out: FloatArray) -> None:
     with pytest.raises(ModelError, match=rf"^{family.card.name}: gave \d+ cells, not \[\d+\]; this file is not"):
-        Told([np.array(out)], side=64).model(family)(np.zeros((64, 64, 3), np.uint8), 0.6)
+        Told([out], side=64).model(family)(np.zeros((64, 64, 3), np.uint8), 0.6)
 
 
 def test_each_version_refuses_the_others_file() -> None:
