@@ -30,9 +30,6 @@ FACTS = {
     "dlib_resnet": Facts("dlib_150", 150, (0, 0, 0), (1, 1, 1), 1, 128),
 }
 
-# dlib's five points for a crop of 150 pixels.
-DLIB_POINTS = ((47.41, 44.57), (100.71, 45.05), (74.25, 77.48), (49.86, 97.85), (98.78, 98.02))
-
 
 def embed(name: str, file: File, crop: Array) -> Array:
     """One RGB crop → the raw embedding."""

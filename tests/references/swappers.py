@@ -81,11 +81,16 @@ def swap(name: str, file: File, crop: Array, embedding: Array | None, photo: Arr
     return result
 
 
-def deep_face(file: File, crop: Array, morph: float) -> tuple[Array, Array, Array]:
-    """DFM: one RGB crop of the file's size → RGB 0–1, the target's mask and the source's."""
-    top = np.float32(255 if crop.dtype == np.uint8 else 1)
-    feeds = {"in_face:0": (crop[None, :, :, ::-1] / top).astype(np.float32)}
-    if "morph_value:0" in file.names:
-        feeds["morph_value:0"] = np.array([morph], np.float32)
-    target, face, source = file.feed(feeds)
-    return np.clip(face[0, :, :, ::-1], 0, 1), target[0, :, :, 0], source[0, :, :, 0]
+def deep_face(file: File, crop: Array, morph: float) -> Array:
+    """DFM: one RGB crop of the file's size, or k times that, → RGB 0–1."""
+    k = crop.shape[0] // file.shapes[0][1]
+    result = np.zeros(crop.shape)
+    for row in range(k):
+        for column in range(k):
+            part = crop[row::k, column::k, ::-1][None].astype(np.float32) / np.float32(255)
+            feeds = {"in_face:0": np.ascontiguousarray(part)}
+            if "morph_value:0" in file.names:
+                feeds["morph_value:0"] = np.array([morph], np.float32)
+            _, face, _ = file.feed(feeds)
+            result[row::k, column::k] = np.clip(face[0, :, :, ::-1], 0, 1)
+    return result

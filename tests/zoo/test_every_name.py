@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -19,9 +19,10 @@ from mien.zoo.contracts import Source, check_patches
 from mien.zoo.landmarkers.pipnet import MEAN_FACE
 from mien.zoo.registry import registry
 from tests import fakes
-from tests.references import detectors, embedders, enhancers, landmarkers, maskers, swappers
+from tests.references import detectors, embedders, enhancers, landmarkers, maskers, swappers, templates
 from tests.references.base import Array, File, unit
 from tests.standins import STANDINS, standin
+from tests.standins.swappers import dfm
 
 NAMES = sorted(key for key in registry() if key != ("swapper", "texture"))
 """All but the one without a network."""
@@ -50,15 +51,19 @@ def pictures(seed: int, count: int, width: int, height: int, block: int = 16, no
     return np.clip(images, 0, 255).astype(np.uint8)
 
 
-def check_batches(run: Callable[[Any], Array], items: Array, wanted: Callable[[Array], Array]) -> None:
-    """A batch of three and one of one: type, shape, the reference's numbers, and items that do not mix."""
-    expected = np.stack([wanted(item) for item in items])
+def check_batches(run: Callable[[Any], Array], items: Array, expected: Array) -> None:
+    """A batch of all and one of one: type, shape, the reference's numbers, and items that do not mix."""
     together = run(items)
     assert together.dtype == np.float32
     assert together.shape == expected.shape
     assert np.abs(expected[0] - expected[1]).max() > 0.01  # the stand-in tells the items apart
     assert np.abs(together - expected).max() <= TOLERANCE  # false for what is not finite
     assert np.abs(run(items[1:2]) - expected[1:2]).max() <= TOLERANCE
+
+
+def stacked(wanted: Callable[[Any], Array], items: Array) -> Array:
+    """The reference's results, item by item."""
+    return np.stack([wanted(item) for item in items])
 
 
 # Detectors
@@ -76,23 +81,39 @@ def check_hits(found: list[Detection], wanted: list[detectors.Hit], scale: float
         np.testing.assert_allclose([hit.keypoints for hit in found], points, atol=TOLERANCE, rtol=1e-6)
 
 
+class Frame(NamedTuple):
+    """A frame, and what the reference finds in it."""
+
+    image: ByteArray
+    limit: float
+    """Lowest score that counts."""
+    wanted: list[detectors.Hit]
+    high: float
+    """The same for the best five."""
+
+
+@cache
+def frame_of(name: str, seed: int) -> Frame:
+    file = file_of("detector", name)
+    other = (448, 640) if detectors.side_of(file) else (333, 501)
+    width, height = ((640, 448), other)[seed]
+    (image,) = pictures(seed, 1, width, height, 32)
+    hits = detectors.detect(name, file, image)
+    scores = sorted((hit.score for hit in hits), reverse=True)
+    limit = (scores[150] + scores[151]) / 2
+    wanted = detectors.best_first(hits, limit)
+    assert 5 < len(wanted) < 145  # some were overlapped
+    below = max(score for score in scores if score < wanted[4].score)
+    return Frame(image, limit, wanted, (wanted[4].score + below) / 2)
+
+
 def check_detector(name: str) -> None:
     model, file = build("detector", name), file_of("detector", name)
-    side = detectors.side_of(file)
-    sizes = [(640, 448), (448, 640)] if side else [(640, 448), (333, 501)]
-    for seed, (width, height) in enumerate(sizes):
-        (image,) = pictures(seed, 1, width, height, 32)
-        hits = detectors.detect(name, file, image)
-        scores = sorted((hit.score for hit in hits), reverse=True)
-        limit = (scores[150] + scores[151]) / 2
-        wanted = detectors.best_first(hits, limit)
-        assert 5 < len(wanted) < 145  # some were overlapped
-        found = model(image, limit)
-        check_hits(found, wanted)
-        assert all(hit.score >= limit for hit in found)
-        below = max(score for score in scores if score < wanted[4].score)
-        check_hits(model(image, (wanted[4].score + below) / 2), wanted[:5])
-        if side:  # twice as large a frame, which shrinks to the very same pixels
+    for seed in (0, 1):
+        image, limit, wanted, high = frame_of(name, seed)
+        check_hits(model(image, limit), wanted)
+        check_hits(model(image, high), wanted[:5])
+        if detectors.side_of(file):  # twice as large a frame, which shrinks to the very same pixels
             check_hits(model(image.repeat(2, 0).repeat(2, 1), limit), wanted, 2)
     assert model(image, 1.1) == []
 
@@ -105,12 +126,14 @@ def check_landmarker(name: str) -> None:
     if name == "fan_68_5":
         assert (model.template, model.points, model.crop) == ("ffhq_512", 68, "points")
         five = np.random.default_rng(0).uniform(0, 1, (3, 5, 2)).astype(np.float32)
-        return check_batches(model, five, lambda points: file(points[None])[0][0])
+        return check_batches(model, five, stacked(lambda points: np.asarray(file(points[None])[0][0]), five))
     facts = landmarkers.FACTS[name]
     assert (model.size, model.points, model.crop) == (facts.size, facts.points, facts.crop)
     assert model.margin == pytest.approx(facts.margin)
     crops = pictures(1, 3, facts.size, facts.size, facts.size // 8)
-    check_batches(lambda batch: model(batch)[0], crops, lambda crop: points_of(name, file, crop)[0])
+    check_batches(
+        lambda batch: np.asarray(model(batch)[0]), crops, stacked(lambda crop: points_of(name, file, crop)[0], crops)
+    )
     scores = model(crops)[1]
     assert scores.dtype == np.float32
     np.testing.assert_allclose(scores, [points_of(name, file, crop)[1] for crop in crops], atol=TOLERANCE)
@@ -144,8 +167,9 @@ def check_embedder(name: str) -> None:
     facts = embedders.FACTS[name]
     assert (model.template, model.size) == (facts.template, facts.size)
     crops = pictures(2, 3, facts.size, facts.size, facts.size // 7)
-    check_batches(model.raw, crops, lambda crop: embedders.embed(name, file, crop))
-    check_batches(model, crops, lambda crop: unit(embedders.embed(name, file, crop)))
+    raw = stacked(lambda crop: embedders.embed(name, file, crop), crops)
+    check_batches(model.raw, crops, raw)
+    check_batches(model, crops, stacked(unit, raw))
     assert model(crops).shape == (3, facts.dimensions)
 
 
@@ -153,75 +177,88 @@ def check_converter(name: str) -> None:
     model, file = build("converter", name), file_of("converter", name)
     assert model.embedder == "arcface_w600k_r50"
     embeddings = np.random.default_rng(3).normal(size=(3, 512)).astype(np.float32)
-    check_batches(model, embeddings, lambda embedding: embedders.convert(file, embedding))
+    check_batches(model, embeddings, stacked(lambda embedding: embedders.convert(file, embedding), embeddings))
+
+
+@cache
+def masks_of(name: str) -> tuple[ByteArray, Array]:
+    """Crops of few colours, so that no pixel lies on the border of two classes, and the reference's masks."""
+    crops = pictures(4, 3, maskers.SIZES[name], maskers.SIZES[name], 16, noise=0)
+    return crops, stacked(lambda crop: maskers.mask(name, file_of("masker", name), crop), crops)
 
 
 def check_masker(name: str) -> None:
-    model, file = build("masker", name), file_of("masker", name)
-    size = maskers.SIZES[name]
-    assert model.size == size
+    model = build("masker", name)
+    assert model.size == maskers.SIZES[name]
     assert model.classes == maskers.CLASSES[name]
     assert model.margin >= 1
-    # Few colours, so that no pixel lies on the border of two classes.
-    crops = pictures(4, 3, size, size, 16, noise=0)
-    check_batches(model, crops, lambda crop: maskers.mask(name, file, crop))
+    check_batches(model, *masks_of(name))
+
+
+@cache
+def enhanced(name: str, weight: float) -> tuple[ByteArray, Array]:
+    """Crops, and what the reference makes of them."""
+    size = enhancers.FACTS[name][1]
+    crops = pictures(5, 3 if size < 1024 else 2, size, size, size // 8)
+    return crops, stacked(lambda crop: enhancers.enhance(file_of("enhancer", name), crop, weight), crops)
 
 
 def check_enhancer(name: str) -> None:
-    model, file = build("enhancer", name), file_of("enhancer", name)
-    template, size = enhancers.FACTS[name]
-    assert (model.template, model.size) == (template, size)
-    crops = pictures(5, 3 if size < 1024 else 2, size, size, size // 8)
-    check_batches(model, crops, lambda crop: enhancers.enhance(file, crop, 1.0))
-    if size <= 512:
-        check_batches(lambda batch: model(batch, 0.25), crops, lambda crop: enhancers.enhance(file, crop, 0.25))
+    model = build("enhancer", name)
+    assert (model.template, model.size) == enhancers.FACTS[name]
+    check_batches(model, *enhanced(name, 1.0))
+    if model.size <= 512:
+        check_batches(lambda batch: np.asarray(model(batch, 0.25)), *enhanced(name, 0.25))
 
 
 def check_expression(name: str) -> None:
     model, file = build("expression", name), file_of("expression", name)
     (indices,) = constants("face_mesh_478.npz", "blendshape_input_index")
     meshes = np.random.default_rng(6).uniform(0, 256, (3, 478, 3)).astype(np.float32)
-    check_batches(model, meshes, lambda mesh: landmarkers.blendshapes(file, mesh, indices))
+    check_batches(model, meshes, stacked(lambda mesh: landmarkers.blendshapes(file, mesh, indices), meshes))
 
 
 def check_attribute(name: str) -> None:
     model, file = build("attribute", name), file_of("attribute", name)
     assert (model.size, model.margin, model.names) == (96, 1.5, ("female", "male", "age"))
     crops = pictures(7, 3, 96, 96, 12)
-    check_batches(model, crops, lambda crop: np.array(landmarkers.genderage(file, crop)))
+    check_batches(model, crops, stacked(lambda crop: np.array(landmarkers.genderage(file, crop)), crops))
 
 
 # Swappers
 
 
+@cache
+def swapped(name: str) -> tuple[Source, list[tuple[Array, Array]]]:
+    """A source, and batches of crops with what the reference makes of them: plain, boosted, and of deep colours."""
+    facts, random = swappers.FACTS[name], np.random.default_rng(8)
+    size, embedding, photo = facts.size, None, None
+    if facts.source == "photo":
+        photo = pictures(9, 1, facts.source_size, facts.source_size, 14)[0]
+    else:  # as long as raw embeddings are: about 25
+        embedding = (1.1 * random.normal(size=512)).astype(np.float32)
+    batches = [
+        pictures(10, 3, size, size, size // 8),
+        pictures(11, 2, 2 * size, 2 * size, size // 8),
+        random.uniform(0, 1, (2, size, size, 3)).astype(np.float32),
+    ]
+    file = file_of("swapper", name)
+    made = [stacked(lambda crop: swappers.swap(name, file, crop, embedding, photo), crops) for crops in batches]
+    return Source(fakes.identity(), embedding, photo), list(zip(batches, made, strict=True))
+
+
 def check_swapper(name: str) -> None:
     if name == "dfm":
-        return check_dfm(standin("swapper", "dfm"))
-    model, file = build("swapper", name), file_of("swapper", name)
-    facts = swappers.FACTS[name]
+        check_dfm(standin("swapper", "dfm"), 0)
+        return check_dfm(dfm("dfm", 64, morph=True), 1)
+    model, facts = build("swapper", name), swappers.FACTS[name]
     assert (model.template, model.size) == (facts.template, facts.size)
     needs = model.needs
     assert (needs.converter, needs.template, needs.size) == (facts.converter, facts.source_template, facts.source_size)
     assert needs.embedder == ("" if facts.source == "photo" else "arcface_w600k_r50")
-    random = np.random.default_rng(8)
-    embedding = None if facts.source == "photo" else random.normal(size=512).astype(np.float32)
-    photo = pictures(9, 1, facts.source_size, facts.source_size, 14)[0] if facts.source == "photo" else None
-    if embedding is not None:
-        embedding *= 1.1  # as long as raw embeddings are: about 25
-    source = Source(fakes.identity(), embedding, photo)
-
-    def wanted(crop: Image) -> Array:
-        return swappers.swap(name, file, crop, embedding, photo)
-
-    def run(crops: Any) -> Array:
-        return patches(model, list(crops), source)
-
-    crops = pictures(10, 3, facts.size, facts.size, facts.size // 8)
-    check_batches(run, crops, wanted)
-    boosted = pictures(11, 2, 2 * facts.size, 2 * facts.size, facts.size // 8)
-    np.testing.assert_allclose(run(boosted), np.stack([wanted(crop) for crop in boosted]), atol=TOLERANCE)
-    deep = np.random.default_rng(12).uniform(0, 1, (1, facts.size, facts.size, 3)).astype(np.float32)
-    np.testing.assert_allclose(run(deep)[0], wanted(deep[0]), atol=TOLERANCE)
+    source, batches = swapped(name)
+    for crops, expected in batches:
+        check_batches(lambda batch: patches(model, list(batch), source), crops, expected)
 
 
 def patches(model: Any, crops: list[Image], source: Source) -> FloatArray:
@@ -234,23 +271,30 @@ def patches(model: Any, crops: list[Image], source: Source) -> FloatArray:
     return np.stack([patch.rgb for patch in made])
 
 
-def check_dfm(data: bytes, morph: float | None = None) -> None:
+def check_dfm(data: bytes, morph: float) -> None:
     model, file = registry()["swapper", "dfm"](where="cpu", file=data), File(data)
-    assert (model.template, model.size) == ("dfl_whole_face", 96)
+    assert model.template == "dfl_whole_face"
     assert not model.needs.embedder and not model.needs.template
-    crops = pictures(13, 3, 96, 96, 12)
-    source = Source(fakes.identity())
-    check_batches(
-        lambda batch: patches(model, list(batch), source),
-        crops,
-        lambda crop: swappers.deep_face(file, crop, morph or 0)[0],
-    )
-    (patch,) = model([crops[0]], [fakes.face(48, 48, 90)], [None], source, 1.0)
-    assert patch.mask[60:70, 60:70].min() > 0.9  # both masks are 1
-    assert patch.mask[60:70, 10:20].max() < 0.1  # the target's is 0
-    assert patch.mask[10:20, 60:70].max() < 0.1  # the face's own is 0
+    size, source = file.shapes[0][1], Source(fakes.identity())
+    assert model.size == size
+    for side in (size, 2 * size):
+        crops = pictures(13, 3, side, side, side // 8)
+        expected = stacked(lambda crop: swappers.deep_face(file, crop, morph), crops)
+        check_batches(lambda batch: patches(model, list(batch), source), crops, expected)
+    (patch,) = model([crops[0]], [fakes.face(side / 2, side / 2, 0.94 * side)], [None], source, 1.0)
+    near, far = slice(side // 10, side // 5), slice(5 * side // 8, 3 * side // 4)
+    assert patch.mask[far, far].min() > 0.9  # both masks are 1
+    assert patch.mask[far, near].max() < 0.1  # the target's is 0
+    assert patch.mask[near, far].max() < 0.1  # the face's own is 0
 
 
+CASES: Mapping[Task, Callable[[str], object]] = {
+    "detector": lambda name: [frame_of(name, seed) for seed in (0, 1)],
+    "masker": masks_of,
+    "enhancer": lambda name: enhanced(name, 1.0),
+    "swapper": lambda name: None if name == "dfm" else swapped(name),
+}
+"""What the references of a name make, once for all who ask."""
 CHECKS: Mapping[Task, Callable[[str], None]] = {
     "detector": check_detector,
     "landmarker": check_landmarker,
@@ -267,6 +311,12 @@ CHECKS: Mapping[Task, Callable[[str], None]] = {
 @pytest.mark.parametrize(("task", "name"), NAMES)
 def test_numbers_are_the_references(task: Task, name: str) -> None:
     CHECKS[task](name)
+
+
+def test_templates_are_the_published_ones() -> None:
+    assert {*templates.TEMPLATES} <= {*TEMPLATES}
+    for name, points in templates.TEMPLATES.items():
+        np.testing.assert_allclose(TEMPLATES[name], points, atol=1e-7, err_msg=name)
 
 
 @pytest.mark.parametrize(("task", "name"), NAMES)
