@@ -18,10 +18,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One step: takes an item, gives the item for the next step. Runs in a thread of its own."""
+    """One step: takes an item, gives the item for the next step. Runs in a thread of its own.
+
+    With a `group`, it takes a list of items and gives as many, in order. Which items form a group follows from the
+    items alone, never from timing: a group waits until it is full, an item `ends` it, or no more items come. When a
+    call for a group fails, its items are tried one by one, so that those before the one that fails still arrive; calls
+    must bear to be repeated.
+    """
 
     name: str
     call: Callable[[Any], Any]
+    group: int = 0
+    """Most items of a call; 0: one, and no list."""
+    ends: Callable[[Any], bool] | None = None
+    """Whether a group ends with this item, though it is not full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +103,11 @@ class _Queue:
             self._changed.notify_all()
             return item
 
+    @property
+    def closed(self) -> bool:
+        with self._changed:
+            return self._closed
+
     def close(self) -> None:
         with self._changed:
             self._closed = True
@@ -109,8 +124,8 @@ class Run(Iterator[T]):
     """The results, in order. Threads start at the first `next`; `close` (or leaving `with`) ends them.
 
     An exception of the source or of a stage is raised here, with its own traceback, after the items
-    before it. The source's iterator is closed by the thread that pulls it. At most
-    (stages + 1) · (queue_size + 1) items exist between the source and the consumer.
+    before it. The source's iterator is closed by the thread that pulls it. At most (stages + 1) · (queue_size + 1)
+    items exist between the source and the consumer; a group of n in a stage adds n − 1.
 
     Args:
         timings: busy seconds by stage name are added here; `source` names the first key.
@@ -145,7 +160,7 @@ class Run(Iterator[T]):
         late: list[Exception] = []
         work: list[tuple[Callable[..., None], tuple[Any, ...]]] = [(_pump, (self._source, queues[0], late))]
         for stage, inlet, outlet in zip(stages, queues, queues[1:], strict=False):
-            work.append((_work, (stage.call, inlet, outlet)))
+            work.append((_work, (stage, inlet, outlet)))
         self._threads = [
             threading.Thread(target=call, args=(*args, clock), name=f"mien-{clock.name}", daemon=True)
             for (call, args), clock in zip(work, self._clocks, strict=True)
@@ -286,22 +301,60 @@ def _timed(iterator: Iterator[Any], clock: _Clock) -> Iterator[Any]:
         del item
 
 
-def _work(call: Callable[[Any], Any], inlet: _Queue, outlet: _Queue, clock: _Clock) -> None:
+def _work(stage: Stage, inlet: _Queue, outlet: _Queue, clock: _Clock) -> None:
+    last: Any = None
     with suppress(_Closed):
-        while True:
-            item = inlet.get()
-            if item is _END or isinstance(item, _Failure):
-                outlet.put(item)
-                return
+        while last is None:
+            items: list[Any] = []
+            results, failure = deque[Any](), None
             try:
-                with clock:
-                    item = call(item)
+                last = _gather(stage, inlet, items)
+                if items:
+                    results = _called(stage, items, clock)
+            except _Closed:
+                raise
             except BaseException as error:  # raised again by Run.__next__
+                failure = _Failure(error)
+            if failure is not None:
                 inlet.close()
-                outlet.put(_Failure(error))
-                return
-            outlet.put(item)
-            del item
+                last = _before(failure, stage, items, outlet, clock)
+            del items
+            while results:
+                outlet.put(results.popleft())
+        outlet.put(last)
+
+
+def _gather(stage: Stage, inlet: _Queue, items: list[Any]) -> Any:
+    """Add the items of one call; gives what came after the last item of all, or None."""
+    while len(items) < max(1, stage.group):
+        item = inlet.get()
+        if item is _END or isinstance(item, _Failure):
+            return item
+        items.append(item)
+        if stage.ends is not None and stage.ends(item):
+            break
+    return None
+
+
+def _before(failure: _Failure, stage: Stage, items: list[Any], outlet: _Queue, clock: _Clock) -> _Failure:
+    """Hand over a group's items one by one, up to the one that fails alone; without one, the last counts as it."""
+    while len(items) > 1 and not outlet.closed:
+        try:
+            results = _called(stage, [items.pop(0)], clock)
+        except BaseException as error:  # raised again by Run.__next__
+            return _Failure(error)
+        outlet.put(results.popleft())
+    return failure
+
+
+def _called(stage: Stage, items: list[Any], clock: _Clock) -> deque[Any]:
+    with clock:
+        if not stage.group:
+            return deque([stage.call(items[0])])
+        results = deque(stage.call(items))
+        if len(results) != len(items):
+            raise PipelineError(f"{stage.name}: gave {len(results)} items for {len(items)}; report this")
+        return results
 
 
 def _close_iterator(iterator: Iterator[Any]) -> None:
