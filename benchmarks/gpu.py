@@ -306,19 +306,23 @@ def videos(bench: Bench) -> None:
     )
     zoo.lend("swapper", SWAP, SWAP, bench.file(SWAP))
     zoo.lend("embedder", EMBED, EMBED, bench.file(EMBED))
+    options: dict[str, Any] = {"device": str(bench.spec), "swapper": SWAP}
+    identity: Identity | None = None
+    with bench.step("identity", 60) as go:
+        if go:
+            identity = Identity.from_images([PHOTO], zoo=zoo, options=parse_options(SwapOptions, options))
     for name, (width, height) in bench.videos.items():
         with bench.step(f"video {name}", 45) as go:
-            if go:
-                video(bench, zoo, name, width, height)
+            if go and identity is not None:
+                video(bench, zoo, identity, name, width, height)
 
 
-def video(bench: Bench, zoo: Zoo, name: str, width: int, height: int) -> None:
+def video(bench: Bench, zoo: Zoo, identity: Identity, name: str, width: int, height: int) -> None:
     """One size: a short clip to warm up, a longer one, then frames one by one."""
     options: dict[str, Any] = {"device": str(bench.spec), "swapper": SWAP}
     clip, short, output = (bench.folder / f"{name}{part}.mp4" for part in ("", "-short", "-out"))
     write_clip(FACE, clip, width, height, bench.frames)
     write_clip(FACE, short, width, height, 3 if bench.dry else 20)
-    identity = Identity.from_images([PHOTO], zoo=zoo, options=parse_options(SwapOptions, options))
     swap(identity, short, output, zoo=zoo, **options)
     with Watch(bench.meter) as watch:
         told = swap(identity, clip, output, zoo=zoo, **options)

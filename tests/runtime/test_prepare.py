@@ -337,3 +337,15 @@ def test_a_device_that_is_there_runs_the_tests_itself(
     monkeypatch.setattr("mien.runtime.prepare.open_graph", open_one)
     assert Preparation(tmp_path / "c", "fp16")(file, DeviceSpec("tensorrt", (1,))).notes[0] == "half precision"
     assert set(opened) == {"cuda:1"}
+
+
+def test_memory_that_runs_out_in_the_probe_is_told_and_other_failures_leave_it_out(file: Path, tmp_path: Path) -> None:
+    def opener(model: Path | bytes) -> Run:
+        raise RuntimeError(text)
+
+    text = "CUDA failure 2: out of memory"
+    with pytest.raises(MemoryError):
+        Preparation(tmp_path / "c", "fp32", opener=opener)(file, CUDA)
+    text = "Non-zero status code returned"
+    assert Preparation(tmp_path / "c", "fp32", opener=opener)(file, CUDA).batch == 0
+    assert preparation(tmp_path / "c", "fp32")(file, CUDA).batch > 0

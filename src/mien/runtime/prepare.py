@@ -10,17 +10,18 @@ from typing import Any, Literal, TypeAlias
 import numpy.typing as npt
 import onnxruntime as ort
 
-from mien.errors import DeviceError
+from mien.errors import DeviceError, MienError
 from mien.runtime import batching
 from mien.runtime.axes import dims_of, per_item
 from mien.runtime.batching import Run, RunOpener, best_batch, free_batch, is_free, load_onnx, probe_file, random_item
 from mien.runtime.capture import REFUSALS
 from mien.runtime.convert import half
 from mien.runtime.devices import PROVIDERS, DeviceSpec, Kind, Prepared, Settings
-from mien.runtime.engines import Order, built
+from mien.runtime.engines import BATCHES, Order, built
 from mien.runtime.graph import open_graph
 from mien.runtime.kept import read_json, sha256_of, write_json
 from mien.runtime.meanwhile import engine_order
+from mien.runtime.memory import is_out_of_memory
 from mien.runtime.nvml import gpu_name
 
 Precision: TypeAlias = Literal["auto", "fp32", "fp16"]
@@ -61,7 +62,7 @@ class Preparation:
         sha256, notes = sha256_of(model), list[str]()
         by_hand = self._built_by_hand(sha256, spec)
         if by_hand is not None:
-            return Prepared(by_hand, ("done with the TensorRT engine that was built by hand",))
+            return Prepared(by_hand, ("done with the TensorRT engine that was built by hand",), BATCHES[-1])
         made: Path | bytes = model
         freed = free_batch(model, self.cache, sha256=sha256)
         if freed is not None:
@@ -106,8 +107,15 @@ class Preparation:
             write_json(file, {"size": 0})
             return 0
         items = {value.name for value in inputs if per_item(dims_of(value))}
-        run = (self.opener or opener_on(spec, self.settings))(model)
-        return best_batch(lambda count: run(_repeated(item, items, count)), cache=self.cache, key=key)
+        try:
+            run = (self.opener or opener_on(spec, self.settings))(model)
+            return best_batch(lambda count: run(_repeated(item, items, count)), cache=self.cache, key=key)
+        except MienError:
+            raise
+        except REFUSALS as error:
+            if is_out_of_memory(error):
+                raise MemoryError from error
+            return 0  # opening the model itself tells why
 
     def _built_by_hand(self, sha256: str, spec: DeviceSpec) -> Path | None:
         """The engine that `mien models build-engine` left for this file."""
