@@ -79,6 +79,7 @@ def test_an_engine_and_the_file_that_opens_it(tmp_path: Path, pretend: Pretend) 
     )
     assert told(found.engine) == {
         "flags": ["FP16"], "profiles": [], "WORKSPACE": 1 << 29, "network": 0, "sha256": sha256(MERGING).hexdigest(),
+        "visible": None,
     }  # fmt: skip
     assert heard == [(part, "Building Engine") for part in (0.0, 0.25, 0.5, 0.75, 1.0)]
     wrapper = onnx.load(found.wrapper).graph
@@ -282,3 +283,14 @@ def test_the_child_ends_with_its_limit(tmp_path: Path, pretend: Pretend) -> None
 
 def test_the_wrapper_of_a_model_leaves_its_weights_out() -> None:
     assert len(wrapper_of(FIXED, "e")) < 400
+
+
+def test_another_gpu_is_the_first_of_a_child(tmp_path: Path, pretend: Pretend, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,7")
+    file, heard = write(tmp_path, MERGING), list[float]()
+    found = build_engine(file, cache=tmp_path / "e", device=1, progress=lambda part, phase: heard.append(part))
+    assert told(found.engine)["visible"] == "7"
+    assert found.wrapper.exists() and found.seconds > 0 and heard == sorted(heard)
+    pretend(fail="parse")
+    with pytest.raises(DeviceError, match=r"net\.onnx: TensorRT cannot read the model"):
+        build_engine(file, cache=tmp_path / "e", device=1)

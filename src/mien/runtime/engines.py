@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import shutil
 import sys
 import threading
 import time
@@ -102,7 +103,27 @@ def build_engine(
     sha256 = sha256_of(file)
     freed = None if profile else free_batch(file, cache, sha256=sha256)
     order = Order(str(freed or file), sha256, fp16, workspace, device, dict(profile), str(file))
+    if device:
+        return _elsewhere(order, cache, progress)
     return build(order, folder_of(order, cache), cache / TIMING, progress)
+
+
+def _elsewhere(order: Order, cache: Path, progress: Progress | None) -> Built:
+    """Build for another GPU than CUDA's first: in a child, of which it is the first."""
+    from mien.runtime.engine_job import EngineJob
+
+    started = time.monotonic()
+    shutil.rmtree(folder_of(order, cache), ignore_errors=True)
+    job = EngineJob(order, cache, limit=float("inf"), progress=progress)
+    try:
+        job.start()
+        while job.poll() in ("waiting", "building"):
+            time.sleep(0.1)
+    finally:
+        job.cancel()
+    if job.result is None:
+        raise DeviceError(job.reason)
+    return Built(job.result.with_name(ENGINE), job.result, time.monotonic() - started)
 
 
 def folder_of(order: Order, cache: Path) -> Path:

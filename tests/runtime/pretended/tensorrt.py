@@ -144,4 +144,5 @@ class Builder:
         if _TOLD.get("fail") == "build":
             return None
         digest = hashlib.sha256(network.data).hexdigest()
-        return json.dumps({**config.told, "network": network.flags, "sha256": digest}).encode()
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        return json.dumps({**config.told, "network": network.flags, "sha256": digest, "visible": visible}).encode()
