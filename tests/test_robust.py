@@ -13,7 +13,7 @@ import pytest
 
 from mien.faces import FaceFinder
 from mien.options import AnalyzeOptions
-from mien.robust import FAINTEST, LARGEST, pictures, retried, retried_near, stretched
+from mien.robust import FAINTEST, LARGEST, LEAST, SHRUNK, pictures, retried, retried_near, stretched
 from mien.search import Search, unique
 from mien.types import ByteArray, Detection, Face, FloatArray
 from mien.views import ArrayFrame, View
@@ -149,13 +149,28 @@ def test_recovery_is_bounded(models: Zoo) -> None:
 
 @pytest.mark.parametrize(("width", "height"), [(300, 200), (640, 480), (1000, 700), (4000, 2000), (17, 900)])
 def test_pictures_know_their_scale_and_their_size_is_bounded(width: int, height: int) -> None:
-    made = list(pictures(ArrayFrame(np.zeros((height, width, 3), np.uint8))))
+    image = np.random.default_rng(1).integers(0, 256, (height, width, 3), np.uint8)  # nothing to sharpen
+    made = list(pictures(ArrayFrame(image)))
     longest, seen = max(width, height), min(max(width, height), LARGEST)
     sizes = [max(picture.image.shape[:2]) for picture in made]
-    wanted = [seen * part for part in (0.5, 0.3)] + ([min(2 * seen, LARGEST)] if LARGEST / seen > 1.2 else [])
+    wanted = [seen * part for part in SHRUNK if part * seen >= LEAST] + (
+        [min(2 * seen, LARGEST)] if LARGEST / seen > 1.2 else []
+    )
     np.testing.assert_allclose(sizes, wanted, atol=0.51)
     np.testing.assert_allclose([picture.scale * longest for picture in made], sizes, rtol=1e-6)
     assert [picture.second for picture in made] == [size < seen for size in sizes]
+
+
+def test_only_blurred_pictures_are_sharpened(portrait: ByteArray) -> None:
+    plain, blurred = (list(pictures(ArrayFrame(image))) for image in (portrait, DAMAGES["blur"](portrait)))
+    assert len(blurred) == len(plain) + 1
+    soft, sharp = blurred[1], blurred[2]
+    assert soft.scale == sharp.scale and soft.image.shape == sharp.image.shape
+
+    def steepest(image: ByteArray) -> float:
+        return float(np.percentile(np.abs(np.diff(image.astype(float), axis=1)), 90))
+
+    assert steepest(sharp.image) > 1.3 * steepest(soft.image)
 
 
 def test_stretching_keeps_order_and_fractions_and_leaves_flat_pictures_flat() -> None:

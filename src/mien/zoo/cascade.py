@@ -20,7 +20,7 @@ def load_detector(zoo: Zoo, names: str) -> Detector:
     Raises:
         OptionsError, ModelError, DeviceError: see `Zoo.load`.
     """
-    parts: list[Detector] = [zoo.load("detector", name) for name in dict.fromkeys(names.split("+"))]
+    parts: list[Detector] = list(dict.fromkeys(zoo.load("detector", name) for name in names.split("+")))
     return parts[0] if len(parts) == 1 else Cascade(parts)
 
 
