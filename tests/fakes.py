@@ -10,10 +10,12 @@ import numpy as np
 
 from mien.faces import keypoints_of_mesh
 from mien.identity_data import IdentityData
+from mien.runtime.session import Session, Where
 from mien.types import Box, ByteArray, Detection, Face, FloatArray, Image, Patch
 from mien.zoo.cards import ModelCard, Task
 from mien.zoo.contracts import Source, SourceNeeds
 from mien.zoo.registry import Zoo
+from tests.stand_ins import graph, node
 
 
 def unit_mesh() -> FloatArray:
@@ -124,6 +126,19 @@ class FakeSwapper:
             Patch(np.asarray(1 - crop / 255, np.float32), np.ones(crop.shape[:2], np.float32))
             for crop, _, _ in zip(crops, faces, masks, strict=True)
         ]
+
+
+def network(where: Where = "cpu") -> Session:
+    """A network that nobody runs."""
+    dims = {"x": ("n", 3)}
+    return Session(graph([node("Identity", ["x"], "y")], dims, {"y": ("n", 3)}), where, name="net")
+
+
+@dataclass
+class NetworkSwapper(FakeSwapper):
+    """Has a network, so that frames are swapped in batches."""
+
+    network: Session = field(default_factory=network)
 
 
 class FakeMasker:

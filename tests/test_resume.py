@@ -17,7 +17,7 @@ from mien.media import open_reader, open_writer
 from mien.options import SwapOptions
 from mien.report import Progress, Report
 from mien.zoo.registry import Zoo
-from tests.fakes import embedding, identity
+from tests.fakes import NetworkSwapper, embedding, identity
 from tests.test_api import InvertingZoo
 
 FRAMES, SEGMENT = 12, 4
@@ -205,3 +205,42 @@ def test_segments_do_not_show(tmp_path: Path, swap: Swap, whole: tuple[Path, Rep
             pictures.append([np.asarray(frame.read(frame.box)) for frame in reader])
     for a, b in zip(*pictures, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("done", [2, 5, 8])
+def test_a_run_in_batches_goes_on_with_the_same_batches(
+    tmp_path: Path, clip: Path, person: IdentityData, whole: tuple[Path, Report], done: int
+) -> None:
+    zoo = InvertingZoo()
+    swapper = zoo.swapper = NetworkSwapper(margin=1.3)
+
+    def run(output: Path, stop: int | None = None, **options: Any) -> list[int]:
+        def progress(event: Progress) -> None:
+            if (event.phase, event.done) == ("render", stop):
+                raise KeyboardInterrupt
+
+        swapper.batches.clear()
+        settings = {"preset": "veryfast", "segment_frames": SEGMENT, "batch_frames": 3, **options}
+        mien.swap(person, clip, output, zoo=zoo, progress=progress, **settings)
+        return [len(batch) for batch in swapper.batches]
+
+    out = tmp_path / "out.mp4"
+    with pytest.raises(KeyboardInterrupt):
+        run(out, done)
+    with pytest.raises(OutputError, match=r"\(--batch-frames was 3 and is 2\); repeat it"):
+        run(out, batch_frames=2, resume=True)
+    with pytest.raises(OutputError, match=r"\(--batch-frames was 3 and is 1\); repeat it"):
+        run(out, batch_frames=0, resume=True)
+    sizes = run(out, resume=True)
+    assert sizes == [3, 1] * ((FRAMES - done // SEGMENT * SEGMENT) // SEGMENT)
+    assert out.read_bytes() == whole[0].read_bytes()  # the swapper's arithmetic is exact in any batch
+    assert files(tmp_path) == ["out.mp4"]
+
+
+def test_batches_that_are_chosen_go_on_with_the_same_by_number(
+    tmp_path: Path, swap: Swap, whole: tuple[Path, Report]
+) -> None:
+    out = tmp_path / "out.mp4"
+    interrupted(swap, out)
+    assert swap(out, resume=True, batch_frames=1).notes == ("resumed after 8 frames",)
+    assert out.read_bytes() == whole[0].read_bytes()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Protocol, TypeVar
 
 from mien import paste
@@ -17,6 +18,7 @@ from mien.options import SwapOptions
 from mien.paste import Crop
 from mien.referee import Referee
 from mien.report import FaceReport
+from mien.runtime.session import Session
 from mien.source import companion, prepare_source
 from mien.stages import Run, Stage
 from mien.tracking import GAP, TrackTally
@@ -31,6 +33,11 @@ class Frame(TimedFrame, paste.Frame, Protocol):
 
 
 F = TypeVar("F", bound=Frame)
+
+MOST_FRAMES = 16
+"""Of a batch whose size is chosen here."""
+MOST_PIXELS = 1 << 24
+"""Of crops, from which on a batch takes no further frame: more would need memory, and no device gains from it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,6 +74,22 @@ def models_of(options: SwapOptions, zoo: Zoo) -> list[Any]:
     return [swapper, *(zoo.load(task, name) for task, name in names), *companions]
 
 
+def batch_frames(options: SwapOptions, zoo: Zoo) -> int:
+    """How many frames' faces go to the swapper as one batch: what the option says, or what the device gains.
+
+    1 for a swapper without a network. The choice is that of the measurement when the network was made ready for its
+    device, which is none on the CPU: there, a batch costs as much as its items.
+
+    Raises:
+        OptionsError, ModelError, DeviceError: see `Zoo.load`.
+    """
+    swapper: Swapper = zoo.load("swapper", options.swapper)
+    networks = [part for part in getattr(swapper, "__dict__", {}).values() if isinstance(part, Session)]
+    if not networks:
+        return 1
+    return options.batch_frames or min(MOST_FRAMES, max(1, *(network.batch for network in networks)))
+
+
 class Pipeline:
     """Puts an identity on every face of frames: `for frame in pipeline.run(frames)`.
 
@@ -91,6 +114,7 @@ class Pipeline:
     ) -> None:
         self._options, self._zoo, self._analysis = options, zoo, analysis
         self._swapper: Swapper = zoo.load("swapper", options.swapper)
+        self._batch = batch_frames(options, zoo)
         self._source = prepare_source(zoo, self._swapper, identity)
         maskers = options.masker.split("+") if self._swapper.needs_mask else ()
         self._maskers: Sequence[Masker] = [zoo.load("masker", name) for name in maskers]
@@ -114,8 +138,8 @@ class Pipeline:
         find = self._look_up if self._analysis is not None else _Finding(self._finder)
         stages = [
             Stage("find", find),
-            Stage("mask", self._mask),
-            Stage("swap", self._swap),
+            Stage("mask", self._mask, self._batch, self._ends_batch),
+            Stage("swap", self._swap, self._batch, self._ends_batch),
             Stage("paste", self._paste),
         ]
         return Run(
@@ -150,12 +174,22 @@ class Pipeline:
             )
         return _Work(frame, analysis[frame.index])
 
-    def _mask(self, work: _Work) -> _Work:
-        """Cut the crops out and segment them."""
+    def _ends_batch(self, work: _Work) -> bool:
+        """Batches are counted from a segment's start and end with it, so that a run that goes on there has the same."""
+        place = work.frame.index % self._options.segment_frames + 1
+        return place % self._batch == 0 or place == self._options.segment_frames
+
+    def _mask(self, works: Sequence[_Work]) -> list[_Work]:
+        """Cut the crops out and segment those of all frames in one batch."""
+        works = [self._cut(work) for work in works]
+        masks = iter(self._segment([crop for work in works for crop in work.crops]))
+        return [replace(work, masks=list(islice(masks, len(work.crops)))) for work in works]
+
+    def _cut(self, work: _Work) -> _Work:
         pairs = [(face, self._read(work.frame, face)) for face in sorted(work.faces, key=_area)]
         faces = [face for face, crop in pairs if crop is not None]
         crops = [crop for _, crop in pairs if crop is not None]
-        return replace(work, faces=faces, crops=crops, masks=self._segment(crops))
+        return replace(work, faces=faces, crops=crops)
 
     def _segment(self, crops: Sequence[Crop]) -> list[Mapping[str, FloatArray] | None]:
         doubted = [i for i, crop in enumerate(crops) if self._maskers and self._needs_mask(crop)]
@@ -176,14 +210,19 @@ class Pipeline:
         """Whether something may lie in front of this face; a swapper that judges occlusion itself needs fewer."""
         return True
 
-    def _swap(self, work: _Work) -> _Work:
-        """Render all faces of the frame in one batch."""
-        if not work.crops:
-            return work
-        images, faces = [crop.image for crop in work.crops], [crop.face for crop in work.crops]
-        patches = self._swapper(images, faces, work.masks, self._source, self._options.skin_tone)
+    def _swap(self, works: Sequence[_Work]) -> list[_Work]:
+        return [work for batch in _batches(works) for work in self._swap_batch(batch)]
+
+    def _swap_batch(self, works: Sequence[_Work]) -> Sequence[_Work]:
+        """Render all faces of some frames in one batch."""
+        crops, masks = [crop for work in works for crop in work.crops], [mask for work in works for mask in work.masks]
+        if not crops:
+            return works
+        images, faces = [crop.image for crop in crops], [crop.face for crop in crops]
+        patches = self._swapper(images, faces, masks, self._source, self._options.skin_tone)
         check_patches(self._swapper.card.name, patches, images)
-        return replace(work, patches=patches)
+        each = iter(patches)
+        return [replace(work, patches=list(islice(each, len(work.crops)))) for work in works]
 
     def _paste(self, work: _Work) -> Frame:
         originals = self._referee.before(work.frame, work.frame.index, work.faces)
@@ -214,6 +253,19 @@ class _Finding:
             kept[face.track].add(frame.index, face)
         self._tracks = kept
         return _Work(frame, [kept[face.track].track().described(face) for face in faces])
+
+
+def _batches(works: Sequence[_Work]) -> Iterator[Sequence[_Work]]:
+    """Frames in order, as many together as `MOST_PIXELS` allows."""
+    batch, pixels = list[_Work](), 0
+    for work in works:
+        batch.append(work)
+        pixels += sum(crop.image.shape[0] * crop.image.shape[1] for crop in work.crops)
+        if pixels >= MOST_PIXELS:
+            yield batch
+            batch, pixels = [], 0
+    if batch:
+        yield batch
 
 
 def _area(face: Face) -> float:

@@ -19,12 +19,12 @@ from mien.identity_data import IdentityData
 from mien.media.segments import file_sha256
 from mien.media.versions import library_versions
 from mien.options import SwapOptions
-from mien.pipeline import models_of
+from mien.pipeline import batch_frames, models_of
 from mien.runtime.versions import runtime_versions
 from mien.zoo.cards import ModelCard
 from mien.zoo.registry import Zoo
 
-# Neither changes a byte of the output.
+# None changes a byte of the output.
 _FREE = frozenset(
     (
         "resume",
@@ -43,6 +43,7 @@ _FREE = frozenset(
 def fingerprint(target: Path, identity: IdentityData, options: SwapOptions, zoo: Zoo) -> dict[str, Any]:
     """All that the bytes of the output follow from, by names that a message can show."""
     chosen = options.model_dump(exclude=set(_FREE) | {"device"})
+    chosen["batch_frames"] = batch_frames(options, zoo)  # what 0 stands for may differ tomorrow, and so rounding
     return {
         "the target": file_sha256(target),
         "the source": _digest(identity),

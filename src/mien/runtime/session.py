@@ -108,6 +108,12 @@ class Session:
         return ", ".join(dict.fromkeys(replica.device for replica in self.replicas))
 
     @property
+    def batch(self) -> int:
+        """Items at a time that were measured to be fastest, of all its devices together; 0: not measured."""
+        each = [replica.batch for replica in self.replicas]
+        return sum(each) if all(each) else 0
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What a report must say: a better device that failed, and what was done because memory ran out, each once."""
         told = [note for replica in self.replicas for note in replica.told]
