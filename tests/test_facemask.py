@@ -9,7 +9,7 @@ import pytest
 from mien.facemask import GRID, face_masks
 from mien.geometry import transform
 from mien.mesh import upright_matrix
-from mien.types import FloatArray, Image
+from mien.types import ByteArray, FloatArray, Image
 from tests import heads
 from tests.fakes import FakeMasker
 
@@ -79,6 +79,29 @@ def test_several_maskers_add_up() -> None:
     check(found["x"], crop[..., 0], mesh, first)
     check(found["occluder"], crop[..., 0], mesh, second)
     assert dict(face_masks([crop], [mesh], [])[0]) == {}
+
+
+class Uniform(FakeMasker):
+    """Gives each class one value everywhere."""
+
+    def __init__(self, **values: float) -> None:
+        super().__init__()
+        self.classes, self._values = tuple(values), list(values.values())
+
+    def __call__(self, crops: ByteArray) -> FloatArray:
+        shape = (len(crops), self.size, self.size, len(self._values))
+        return np.broadcast_to(np.asarray(self._values, np.float32), shape)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_maskers_of_the_same_classes_hide_what_either_hides(turned: bool) -> None:
+    first = Uniform(occluder=1.0, skin=0.25, hair=0.0, clothes=0.5)
+    second = Uniform(skin=0.75, clothes=0.25, occluder=0.0, hair=0.125)
+    maskers = [second, first] if turned else [first, second]
+    (found,) = face_masks([ramps(150, 120)], [heads.mesh(80, (70, 60))], maskers)
+    assert {name: set(np.unique(mask).tolist()) for name, mask in found.items()} == {
+        "occluder": {1.0}, "skin": {0.25}, "hair": {0.125}, "clothes": {0.5},
+    }  # fmt: skip
 
 
 def test_a_face_cut_by_the_crops_edge() -> None:

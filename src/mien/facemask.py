@@ -15,12 +15,17 @@ from mien.zoo.contracts import Masker
 
 GRID = 256
 """Longest side of the maps returned; masks are smooth, and the full size costs more than it shows."""
+BARE = ("skin",)
+"""Classes that say what is not covered; all others say what lies in front of the skin, or beside it."""
 
 
 def face_masks(
     crops: Sequence[Image], meshes: Sequence[FloatArray], maskers: Sequence[Masker]
 ) -> list[Mapping[str, FloatArray]]:
     """Class → (h, w) probabilities over each crop, longest side at most `GRID`.
+
+    A class that several maskers give is joined so that each can only hide more, in whatever order they come: the
+    maximum of what covers (occluder, hair, clothes), and the minimum of the skin, which is bare where none doubts it.
 
     Args:
         crops: RGB, uint8 or float 0–1.
@@ -33,8 +38,13 @@ def face_masks(
             as_bytes(warp(crop, matrix, masker.size, masker.size)) for crop, matrix in zip(crops, matrices, strict=True)
         ]
         for crop, matrix, maps, result in zip(crops, matrices, found, masker(np.stack(views)), strict=True):
-            maps.update(zip(masker.classes, _back(result, matrix, crop.shape[:2]), strict=True))
+            for name, seen in zip(masker.classes, _back(result, matrix, crop.shape[:2]), strict=True):
+                maps[name] = _joined(name, maps[name], seen) if name in maps else seen
     return list(found)
+
+
+def _joined(name: str, one: FloatArray, other: FloatArray) -> FloatArray:
+    return np.asarray(np.minimum(one, other) if name in BARE else np.maximum(one, other), np.float32)
 
 
 def _back(result: FloatArray, matrix: FloatArray, shape: tuple[int, int]) -> list[FloatArray]:

@@ -67,7 +67,11 @@ class Embedder(Protocol):
 
 
 class Masker(Protocol):
-    """N×size×size×3 RGB uint8 crops → N×size×size×K probabilities in the order of `classes`."""
+    """N×size×size×3 RGB uint8 crops → N×size×size×K probabilities in the order of `classes`.
+
+    Of a class that several maskers give, the maximum counts, but of `skin` the minimum: users join maskers so that one
+    finds what the other overlooks, and what any of them takes for covered is left alone.
+    """
 
     card: ModelCard
     size: int
