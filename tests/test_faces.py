@@ -279,7 +279,7 @@ class FakeZoo(Zoo):
 class Looker:
     """A detector that always finds one upright face in the middle, and a landmarker that puts it there."""
 
-    size = 256
+    size, points, crop = 256, 478, "mesh"
 
     def __call__(self, *args: Any) -> Any:
         if len(args) == 2:
@@ -335,3 +335,13 @@ def test_a_mesh_that_lies_elsewhere_than_the_detection_is_no_face() -> None:
 
     finder = FaceFinder(FakeZoo(detector=Looker(), landmarker=Stray()))
     assert finder.find_in_image(np.zeros((600, 600, 3), np.uint8), embeddings=False) == ()
+
+
+@pytest.mark.parametrize(("crop", "points"), [("bbox", 68), ("points", 68), ("bbox", 478), ("mesh", 468)])
+def test_a_landmarker_without_a_mesh_cannot_lead(crop: str, points: int) -> None:
+    other = Looker()
+    other.crop, other.points = crop, points
+    zoo = FakeZoo(detector=Looker(), landmarker=other)
+    reason = f"landmarker=2dfan4: gives {points} points and no mesh of 478, which finding faces needs; use mesh478"
+    with pytest.raises(OptionsError, match=f"^{reason}$"):
+        FaceFinder(zoo, AnalyzeOptions(landmarker="2dfan4"))

@@ -8,13 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from mien.errors import OptionsError
 from mien.geometry import template_matrix
+from mien.mesh import POINTS
 from mien.options import AnalyzeOptions
 from mien.robust import retried, retried_near
 from mien.search import SLACK, Search, keypoints_of_mesh, unique
 from mien.types import ByteArray, Face, FloatArray, Image
 from mien.views import ArrayFrame, Frame, View, crop_of, padded, tiles, turned, view_of
 from mien.zoo.cascade import load_detector
+from mien.zoo.contracts import Landmarker
 from mien.zoo.registry import Zoo
 
 __all__ = ["ArrayFrame", "FaceFinder", "Frame", "keypoints_of_mesh"]
@@ -37,7 +40,8 @@ class FaceFinder:
     """Finds the faces of one frame and describes each: `finder(frame)`.
 
     Raises:
-        OptionsError, ModelError, DeviceError: see `Zoo.load`.
+        OptionsError: a landmarker that gives no mesh, and as for `Zoo.load`.
+        ModelError, DeviceError: see `Zoo.load`.
     """
 
     def __init__(self, zoo: Zoo, options: AnalyzeOptions | None = None) -> None:
@@ -45,7 +49,7 @@ class FaceFinder:
         self._zoo = zoo
         self._search = Search(
             load_detector(zoo, self._options.detector),
-            zoo.load("landmarker", self._options.landmarker),
+            _mesh_model(zoo, self._options.landmarker),
             self._options.min_score,
             self._options.min_face - SLACK,
         )
@@ -135,6 +139,17 @@ class FaceFinder:
         while thorough and fine > 1.2 * COARSE:
             yield from tiles(frame, fine / longest)
             fine /= 4
+
+
+def _mesh_model(zoo: Zoo, name: str) -> Landmarker:
+    """A landmarker that can lead a search; others describe faces that were found, see `mien.landmarks`."""
+    model: Landmarker = zoo.load("landmarker", name)
+    if model.crop != "mesh" or model.points != POINTS:
+        raise OptionsError(
+            f"landmarker={name}: gives {model.points} points and no mesh of {POINTS}, which finding faces needs; "
+            "use mesh478"
+        )
+    return model
 
 
 def _area(bbox: FloatArray) -> float:
