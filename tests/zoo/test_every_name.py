@@ -63,7 +63,7 @@ def check_batches(run: Callable[[Any], Array], items: Array, expected: Array) ->
 
 def stacked(wanted: Callable[[Any], Array], items: Array) -> Array:
     """The reference's results, item by item."""
-    return np.stack([wanted(item) for item in items])
+    return np.stack([wanted(item).astype(np.float32) for item in items])
 
 
 # Detectors
