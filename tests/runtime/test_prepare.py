@@ -17,9 +17,9 @@ import pytest
 from mien.runtime.batching import Run, run_on_cpu
 from mien.runtime.devices import DeviceSpec, Prepared, Settings
 from mien.runtime.engine_job import EngineJob, State
-from mien.runtime.engines import Order, build_engine
+from mien.runtime.engines import Order, build, build_engine, folder_of
 from mien.runtime.graph import Graph, Value, open_graph
-from mien.runtime.meanwhile import Meanwhile, is_engine, open_tensorrt
+from mien.runtime.meanwhile import Meanwhile, engine_order, is_engine, open_tensorrt
 from mien.runtime.prepare import Precision, Preparation
 from mien.runtime.session import Runtime, Session
 from tests.stand_ins import graph, node
@@ -231,6 +231,62 @@ def test_opening_on_tensorrt_from_the_first_run_to_the_second(file: Path, tmp_pa
     assert opened[1:] == [("model.onnx", "tensorrt:0", False)]
     again = open_tensorrt(file, TENSORRT, 0, settings, open_one=open_one)
     assert isinstance(again, Pretending) and opened[2:] == opened[1:2]
+
+
+class Opening:
+    """Opens the pretended engine, which holds nothing that could run, as the model times a factor."""
+
+    def __init__(self, file: Path, factor: float = 1.0) -> None:
+        self.file, self.factor = file, factor
+        self.opened: list[str] = []
+
+    def __call__(self, model: Path | bytes, device: str, threads: int, settings: Settings) -> Graph:
+        assert isinstance(model, Path)
+        self.opened.append(model.name)
+        if device.startswith("tensorrt"):
+            return Pretending(self.file, TRT, self.factor)
+        return Pretending(self.file, CUDA_NAME)
+
+    def graph(self, cache: Path) -> Graph:
+        return open_tensorrt(self.file, TENSORRT, 0, Settings(cache=cache), open_one=self)
+
+
+def test_an_engine_that_failed_its_test_is_never_used_nor_built_again(
+    file: Path, tmp_path: Path, tensorrt: None
+) -> None:
+    note = "done with CUDA, since its TensorRT engine failed (its outputs are off by 20.0%"
+    for opened in (["net.onnx", "model.onnx"], ["net.onnx"]):
+        opening = Opening(file, 1.2)
+        graph = opening.graph(tmp_path / "e")
+        assert isinstance(graph, Meanwhile)
+        settled(graph, lambda graph=graph: bool(graph.notes))  # type: ignore[misc]
+        assert graph.notes[0].startswith(note)
+        assert opening.opened == opened
+    assert not list((tmp_path / "e").glob("*/model.*"))
+
+
+def test_an_engine_that_nobody_tested_is_tested_first(file: Path, tmp_path: Path, tensorrt: None) -> None:
+    order = engine_order(file, TENSORRT, Settings(cache=tmp_path / "e"))
+    assert order is not None
+    build(order, folder_of(order, tmp_path / "e"), tmp_path / "e" / "timing.cache")
+    opening = Opening(file)
+    graph = opening.graph(tmp_path / "e")
+    assert isinstance(graph, Meanwhile) and graph.serving == "cuda"
+    settled(graph, lambda: graph.serving == "tensorrt")
+    assert opening.opened == ["net.onnx", "model.onnx"]
+    assert isinstance(opening.graph(tmp_path / "e"), Pretending)
+
+
+def test_an_engine_that_was_built_by_itself_is_not_taken_for_one_built_by_hand(tmp_path: Path, tensorrt: None) -> None:
+    """A file that is free already has the same engine either way."""
+    file = tmp_path / "free.onnx"
+    file.write_bytes(graph([node("Relu", ["x"], "y")], {"x": ("n", 32)}, {"y": ("n", 32)}))
+    order = engine_order(file, TENSORRT, Settings(cache=tmp_path / "e"))
+    assert order is not None
+    build(order, folder_of(order, tmp_path / "e"), tmp_path / "e" / "timing.cache")
+    prepare = preparation(tmp_path / "c", "fp32", cache=tmp_path / "e")
+    assert prepare(file, TENSORRT).model == file
+    assert build_engine(file, cache=tmp_path / "e").wrapper == prepare(file, TENSORRT).model
 
 
 def test_half_files_let_tensorrt_use_half_precision(file: Path, tmp_path: Path, tensorrt: None) -> None:

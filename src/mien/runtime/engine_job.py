@@ -77,7 +77,7 @@ class EngineJob:
         return self._folder / engines.WRAPPER if self.done else None
 
     def start(self) -> State:
-        """Begin, unless the engine is there already.
+        """Begin, unless the engine is there already, or is known to be no good.
 
         Raises:
             OutputError: the folder of engines cannot be written to.
@@ -85,7 +85,7 @@ class EngineJob:
         with self._lock:
             if self.state == "new":
                 self._started = self._clock()
-                self.state = "done" if (self._folder / engines.WRAPPER).exists() else "waiting"
+                self._begin()
             return self.poll()
 
     def poll(self) -> State:
@@ -102,6 +102,13 @@ class EngineJob:
         with self._lock:
             if self.state in ("new", "waiting", "building"):
                 self._end("cancelled")
+
+    def _begin(self) -> None:
+        reason = engines.refused(self._folder)
+        if reason:
+            self._end("failed", reason)
+        else:
+            self.state = "done" if (self._folder / engines.WRAPPER).exists() else "waiting"
 
     def _try_to_build(self) -> None:
         if (self._folder / engines.WRAPPER).exists():

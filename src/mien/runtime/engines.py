@@ -22,7 +22,7 @@ from mien.errors import DeviceError, MienError, ModelError
 from mien.runtime.axes import dims_of, per_item
 from mien.runtime.batching import free_batch, load_onnx
 from mien.runtime.convert import converted, has_float32_weights
-from mien.runtime.kept import key_of, sha256_of, write_json, write_whole
+from mien.runtime.kept import key_of, read_json, sha256_of, write_json, write_whole
 from mien.runtime.nvml import gpu_name
 
 Progress: TypeAlias = Callable[[float, str], None]
@@ -35,6 +35,8 @@ BATCHES = (1, 4, 16)
 """Smallest, usual and largest batch of inputs whose batch is free."""
 ENGINE, WRAPPER, TIMING, PROGRESS, OUT = "model.engine", "model.onnx", "timing.cache", "progress.json", "out"
 """Names of files; the last is the folder in which a child leaves what it built."""
+ORDER, TESTED, REFUSED = "order.json", "tested.json", "refused.json"
+"""Records beside an engine: what was ordered; that it gave what CUDA gives; and, in its place, that it did not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,8 @@ class Order:
     """Shapes of inputs with free dimensions; a free batch needs none."""
     name: str = ""
     """What errors call it, if not its path."""
+    by_hand: bool = False
+    """A person asked for it: it is used for that file without a comparison with CUDA."""
 
     @property
     def called(self) -> str:
@@ -102,7 +106,7 @@ def build_engine(
     tensorrt()
     sha256 = sha256_of(file)
     freed = None if profile else free_batch(file, cache, sha256=sha256)
-    order = Order(str(freed or file), sha256, fp16, workspace, device, dict(profile), str(file))
+    order = Order(str(freed or file), sha256, fp16, workspace, device, dict(profile), str(file), by_hand=True)
     if device:
         return _elsewhere(order, cache, progress)
     return build(order, folder_of(order, cache), cache / TIMING, progress)
@@ -138,9 +142,45 @@ def folder_of(order: Order, cache: Path) -> Path:
 
 
 def built(order: Order, cache: Path) -> Path | None:
-    """The file to open instead of the model, when its engine is there."""
+    """The file to open instead of the model, when its engine is there, tested or not."""
     wrapper = folder_of(order, cache) / WRAPPER
     return wrapper if wrapper.exists() else None
+
+
+def tested(order: Order, cache: Path) -> Path | None:
+    """The same, when the engine gave what CUDA gives."""
+    wrapper = built(order, cache)
+    return wrapper if wrapper is not None and wrapper.with_name(TESTED).exists() else None
+
+
+def built_by_hand(order: Order, cache: Path) -> Path | None:
+    """The same, when a person had the engine built."""
+    wrapper = built(order, cache)
+    if wrapper is None or not (read_json(wrapper.with_name(ORDER)) or {}).get("by_hand"):
+        return None
+    return wrapper
+
+
+def refused(folder: Path) -> str:
+    """Why the engine that was in this folder is not built again; empty when nothing is known against it."""
+    return str((read_json(folder / REFUSED) or {}).get("reason", ""))
+
+
+def settle(wrapper: Path, reason: str = "") -> None:
+    """Keep what the comparison with CUDA found: an engine that failed it is removed, and not built again.
+
+    Args:
+        reason: what is wrong with the engine, in words; empty when it passed.
+
+    Raises:
+        OutputError: the folder cannot be written to.
+    """
+    if not reason:
+        write_json(wrapper.with_name(TESTED), {"tested": True})
+        return
+    write_json(wrapper.with_name(REFUSED), {"reason": reason})
+    for name in (TESTED, WRAPPER, ENGINE):
+        wrapper.with_name(name).unlink(missing_ok=True)
 
 
 def tensorrt() -> Any:
@@ -196,12 +236,14 @@ def build(order: Order, folder: Path, timing: Path, progress: Progress | None = 
             f"{order.called}: TensorRT cannot build the engine; give it more --workspace, "
             "close what else uses the GPU, or choose --device cuda"
         )
+    for name in (TESTED, REFUSED):  # of the engine that is replaced
+        (folder / name).unlink(missing_ok=True)
     write_whole(folder / ENGINE, bytes(engine))
     write_whole(folder / WRAPPER, wrapper_of(data, ENGINE))
     write_whole(timing, bytes(config.get_timing_cache().serialize()))
     seconds = time.monotonic() - started
     record = {**asdict(order), "profile": {name: list(map(list, shapes)) for name, shapes in order.profile.items()}}
-    write_json(folder / "order.json", {**record, "gpu": gpu_name(order.device), "tensorrt": str(trt.__version__)})
+    write_json(folder / ORDER, {**record, "gpu": gpu_name(order.device), "tensorrt": str(trt.__version__)})
     return Built(folder / ENGINE, folder / WRAPPER, seconds, notes)
 
 

@@ -19,7 +19,7 @@ from mien.errors import DeviceError, MienError
 from mien.runtime.convert import fault
 from mien.runtime.devices import PROVIDERS, DeviceSpec, Settings
 from mien.runtime.engine_job import EngineJob
-from mien.runtime.engines import ENGINE, WORKSPACE, WRAPPER, Order, built
+from mien.runtime.engines import ENGINE, WORKSPACE, WRAPPER, Order, settle, tested
 from mien.runtime.graph import NUMPY_TYPES, Graph, Value, open_graph, tensors
 from mien.runtime.kept import sha256_of
 
@@ -39,7 +39,7 @@ def open_tensorrt(
     open_one: Open = open_graph,
     make_job: StartJob = EngineJob,
 ) -> Graph:
-    """The graph on TensorRT: its engine if that is there, else CUDA until it is.
+    """The graph on TensorRT: its engine if that is there and passed its test, else CUDA until it did.
 
     Half precision is used where the file is in it, since only that was tested. Without the `tensorrt` package, without
     a cache folder, or for a model that is no file, ONNX Runtime builds the engine itself, which takes minutes.
@@ -54,7 +54,7 @@ def open_tensorrt(
     order = engine_order(model, spec, settings)
     if order is None or settings.cache is None:
         return open_one(model, str(spec), threads, settings)
-    wrapper = built(order, settings.cache)
+    wrapper = tested(order, settings.cache)
     if wrapper is not None:
         return open_one(wrapper, str(spec), threads, settings)
     serving = open_one(model, str(DeviceSpec("cuda", spec.ids)), threads, settings)
@@ -77,7 +77,7 @@ def engine_order(model: Path | bytes, spec: DeviceSpec, settings: Settings) -> O
     half = model.parent.name == HALF_FOLDER
     order = Order(str(model), sha256_of(model), half, settings.workspace or WORKSPACE, spec.index)
     try:
-        built(order, settings.cache)
+        tested(order, settings.cache)
     except DeviceError:  # no `tensorrt` package
         return None
     return order
@@ -132,17 +132,22 @@ class Meanwhile:
                 return
             state = self._job.poll()
             if state == "done":
-                self._opening = threading.Thread(target=self._switch, name="mien-engine", daemon=True)
+                # Not a daemon: a process that ends within ONNX Runtime's code is aborted.
+                self._opening = threading.Thread(target=self._switch, name="mien-engine")
                 self._opening.start()
             elif state in ("failed", "cancelled"):
                 self._give_up(self._job.reason or state)
 
     def _switch(self) -> None:
-        """Open the engine and compare it with CUDA, beside the calls that go on."""
-        assert self._job.result is not None
+        """Open the engine and compare it with CUDA, beside the calls that go on; the outcome is kept beside it."""
+        wrapper = self._job.result
+        assert wrapper is not None
         try:
-            graph = self._opener(self._job.result)
-            reason = self._compare(graph)
+            graph = self._opener(wrapper)
+            reason = "TensorRT does not load"
+            if graph.get_providers()[0] == PROVIDERS["tensorrt"]:
+                reason = self._compare(graph)
+                settle(wrapper, reason)
         except Exception as error:
             if isinstance(error, MemoryError):
                 raise
@@ -153,11 +158,9 @@ class Meanwhile:
             self._graph, self.serving = graph, "tensorrt"
 
     def _compare(self, graph: Graph) -> str:
-        if graph.get_providers()[0] != PROVIDERS["tensorrt"]:
-            return "TensorRT does not load"
         feeds, options = self._feeds(), ort.RunOptions()
         if feeds is None:
-            return ""
+            return "its inputs are of a kind that cannot be tested"
         found, wanted = (
             [np.asarray(output, np.float64) for output in each.run(None, feeds, options)]
             for each in (graph, self._graph)

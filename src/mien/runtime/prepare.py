@@ -17,7 +17,7 @@ from mien.runtime.batching import Run, RunOpener, best_batch, free_batch, is_fre
 from mien.runtime.capture import REFUSALS
 from mien.runtime.convert import half
 from mien.runtime.devices import PROVIDERS, DeviceSpec, Kind, Prepared, Settings
-from mien.runtime.engines import BATCHES, Order, built
+from mien.runtime.engines import BATCHES, Order, built_by_hand, folder_of, refused, tested
 from mien.runtime.graph import open_graph
 from mien.runtime.kept import read_json, sha256_of, write_json
 from mien.runtime.meanwhile import engine_order
@@ -87,9 +87,9 @@ class Preparation:
         order = engine_order(model, spec, self.settings)
         if order is None or self.settings.cache is None:
             return ["ONNX Runtime builds the TensorRT engine itself, which takes minutes"]
-        if built(order, self.settings.cache) is None:
-            return ["done with CUDA until its TensorRT engine is built"]
-        return []
+        if tested(order, self.settings.cache) is not None or refused(folder_of(order, self.settings.cache)):
+            return []  # what is refused is told when it is opened
+        return ["done with CUDA until its TensorRT engine is built"]
 
     def _batch(self, model: Path | bytes, spec: DeviceSpec, name: str) -> int:
         """The size of batches that is fastest on the device; 0 where there is no choice."""
@@ -123,7 +123,8 @@ class Preparation:
             return None
         flags = (False,) if self.precision == "fp32" else (True, False)
         try:
-            found = [built(Order("", sha256, fp16, device=spec.index), self.settings.cache) for fp16 in flags]
+            orders = [Order("", sha256, fp16, device=spec.index) for fp16 in flags]
+            found = [built_by_hand(order, self.settings.cache) for order in orders]
         except DeviceError:  # no `tensorrt` package
             return None
         return next((path for path in found if path is not None), None)
