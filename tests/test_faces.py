@@ -241,7 +241,7 @@ def test_options_limit_what_is_found(zoo: Zoo, images: dict[str, ByteArray]) -> 
     assert FaceFinder(zoo, AnalyzeOptions(min_score=0.99))(frame, embeddings=False) == ()
     assert FaceFinder(zoo, AnalyzeOptions(detect_size=24))(frame, thorough=False, embeddings=False) == ()
     assert len(FaceFinder(zoo, AnalyzeOptions(detect_size=200))(frame, embeddings=False)) == 1
-    with pytest.raises(OptionsError, match="no detector is called .none.; choose one of: .*yunet"):
+    with pytest.raises(OptionsError, match=r"no detector is called .none.; choose one of: .*yunet"):
         FaceFinder(zoo, AnalyzeOptions(detector="none"))
 
 

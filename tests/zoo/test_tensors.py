@@ -11,8 +11,11 @@ import pytest
 from onnx import TensorProto, helper
 
 from mien.errors import ModelError
+from mien.runtime.graph import Graph, open_graph
+from mien.runtime.session import Runtime
 from mien.zoo.cards import ModelCard
 from mien.zoo.tensors import Network
+from tests.stand_ins import graph, node
 
 CARD = ModelCard("net", "swapper", "CC0-1.0", True, "made here")
 
@@ -86,6 +89,73 @@ def test_none_is_any_size() -> None:
     network = Network(CARD, "cpu", product(batch=1), [(None, None), (None, None)], [(None, 3)], spare=True)
     assert [tensor.shape for tensor in network.inputs] == [(1, 3), (1, 1)]
     np.testing.assert_array_equal(network(TARGET[:1], SOURCE[:1])[0], SOURCE[:1] * TARGET[:1])
+
+
+def single(shape: tuple[int, ...] = (1, 3), rows: int = 3) -> bytes:
+    """x (n, 3) → twice x, by its word; exported for one item, it fails on more, or, with one row, drops them."""
+    made = [node("Add", ["x", "x"], "sum"), node("Slice", ["sum", "start", "stop"], "part")]
+    constants = {"start": np.array([0]), "stop": np.array([rows]), "shape": np.array(shape)}
+    return graph([*made, node("Reshape", ["part", "shape"], "y")], {"x": ("n", 3)}, {"y": ("n", 3)}, **constants)
+
+
+@pytest.mark.parametrize("file", [single(), single(rows=1)], ids=["fails", "gives one"])
+def test_a_file_that_only_declares_a_free_batch_is_run_item_by_item(file: bytes) -> None:
+    network = Network(CARD, "cpu", file, [("n", 3)], [("n", 3)])
+    np.testing.assert_array_equal(network(TARGET[:1])[0], 2 * TARGET[:1])
+    assert not network.notes
+    for _ in range(2):
+        np.testing.assert_array_equal(network(TARGET)[0], 2 * TARGET)
+    assert network.notes == ("net: run item by item, since its file takes no more, whatever it declares",)
+
+
+class Stubborn:
+    """A graph that fails on more than `most` items with these words."""
+
+    def __init__(self, graph: Graph, words: str, most: int) -> None:
+        self._graph, self._words, self._most, self.batches = graph, words, most, list[int]()
+        self.get_inputs, self.get_outputs = graph.get_inputs, graph.get_outputs
+        self.get_providers = graph.get_providers
+
+    def run(self, names: Any, feeds: Any, options: Any) -> Any:
+        self.batches.append(len(feeds["target"]))
+        if self.batches[-1] > self._most:
+            raise RuntimeError(self._words)
+        return self._graph.run(names, feeds, options)
+
+
+def stubborn(words: str, most: int = 1) -> tuple[Network, Stubborn]:
+    opened = Stubborn(open_graph(product(), "cpu", 1), words, most)
+    where = Runtime("cpu", opener=lambda *_: opened)
+    return Network(CARD, where, product(), NAMED, [("n", 3)], spare=True), opened
+
+
+def test_an_inference_that_was_ended_is_not_tried_item_by_item() -> None:
+    network, opened = stubborn("Exiting due to terminate flag being set to true.")
+    with pytest.raises(ModelError, match=r"^net: inference failed"):
+        network(SOURCE, TARGET)
+    assert opened.batches == [2] and not network.notes
+
+
+def test_memory_that_runs_out_is_not_taken_for_a_file_of_one_item() -> None:
+    network, opened = stubborn("CUDA failure 2: out of memory")
+    np.testing.assert_array_equal(network(SOURCE, TARGET)[0], SOURCE * TARGET)
+    assert opened.batches == [2, 1, 1]
+    assert network.notes == ("net: out of memory on cpu; at most 1 done at a time",)
+
+
+def test_batches_that_fail_once_are_not_tried_again() -> None:
+    network, opened = stubborn("Non-zero status code returned while running Reshape node.")
+    for _ in range(2):
+        np.testing.assert_array_equal(network(SOURCE, TARGET)[0], SOURCE * TARGET)
+    assert opened.batches == [2, 1, 1, 1, 1]
+
+
+def test_a_file_that_fails_on_one_item_too_fails() -> None:
+    network, opened = stubborn("Non-zero status code returned while running Reshape node.", most=0)
+    for _ in range(2):
+        with pytest.raises(ModelError, match=r"^net: inference failed"):
+            network(SOURCE, TARGET)
+    assert opened.batches == [2, 1, 2, 1] and not network.notes
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

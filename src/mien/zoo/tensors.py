@@ -34,7 +34,8 @@ class Network(Session):
     """A model's weights, or another file of the same family, as a callable that keeps its contract.
 
     Arrays are cast to what the file declares (float16, float32 or float64); results are float32. A file that takes one
-    item at a time is called once for each item of a batch.
+    item at a time is called once for each item of a batch, and so is one that declares a free batch but fails on the
+    first: some are exported so. The latter is remembered, and `notes` tells it.
 
     Args:
         inputs: in the file's order, or by name, for families whose exports differ in order; arrays are then given in
@@ -92,8 +93,25 @@ class Network(Session):
         by_place = dict(zip(self._places, arrays, strict=True))
         given = [np.asarray(by_place[i], _TYPES[tensor.type]) for i, tensor in enumerate(self.inputs)]
         count = max((len(array) for array, each in zip(given, self._items, strict=True) if each), default=1)
-        if not self._single or count == 1:
+        outputs = self._whole(given, count) or self._singly(given, count)
+        require_finite(self.name, *outputs)
+        return outputs
+
+    def _whole(self, given: Sequence[npt.NDArray[Any]], count: int) -> Sequence[FloatArray] | None:
+        """All items at once; None where the file turns out to take one at a time."""
+        if self._single and count > 1:
+            return None
+        try:
             return self._run(given)
+        except ModelError as error:
+            if count == 1 or was_ended(error):
+                raise
+        outputs = self._singly(given, count)
+        self._single = True
+        self._notes.append(f"{self.name}: run item by item, since its file takes no more, whatever it declares")
+        return outputs
+
+    def _singly(self, given: Sequence[npt.NDArray[Any]], count: int) -> Sequence[FloatArray]:
         parts = [
             self._run([array[i : i + 1] if each else array for array, each in zip(given, self._items, strict=True)])
             for i in range(count)
@@ -116,7 +134,6 @@ class Network(Session):
                     f"{self.name}: gave {_text([output.shape])} for {_text([array.shape for array in arrays])}; "
                     "this file is not the model it is named after"
                 )
-        require_finite(self.name, *outputs)
         return outputs
 
     def _arranged(
@@ -145,6 +162,11 @@ class Network(Session):
                 f"{self._file}: expected {role} of floating point but found {', '.join(sorted(other))}; "
                 "convert the file to float32 inputs and outputs"
             )
+
+
+def was_ended(error: ModelError) -> bool:
+    """Whether an inference failed because it was cancelled or took too long; ONNX Runtime says so only in words."""
+    return "terminate flag" in str(error.__cause__)
 
 
 def require_finite(name: str, *outputs: npt.NDArray[np.floating]) -> None:
