@@ -14,6 +14,7 @@ import numpy.typing as npt
 import onnxruntime as ort
 import pytest
 
+from mien.errors import DeviceError
 from mien.runtime.batching import Run, run_on_cpu
 from mien.runtime.devices import DeviceSpec, Prepared, Settings
 from mien.runtime.engine_job import EngineJob, State
@@ -405,3 +406,16 @@ def test_memory_that_runs_out_in_the_probe_is_told_and_other_failures_leave_it_o
     text = "Non-zero status code returned"
     assert Preparation(tmp_path / "c", "fp32", opener=opener)(file, CUDA).batch == 0
     assert preparation(tmp_path / "c", "fp32")(file, CUDA).batch > 0
+
+
+def test_without_cuda_tensorrt_is_not_there_either(
+    file: Path, tmp_path: Path, tensorrt: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mien.runtime.where.open_graph", lambda model, *rest: open_graph(model, "cpu", 1))
+    monkeypatch.setattr("mien.runtime.session.available_devices", lambda: ("tensorrt", "cpu"))
+    settings = Settings(cache=tmp_path / "e")
+    with pytest.raises(DeviceError, match=r"^device 'tensorrt:0' is not available"):
+        Session(file, Runtime("tensorrt:0", settings=settings))
+    session = Session(file, Runtime("auto", settings=settings))
+    assert session.chosen == "cpu, since tensorrt did not load; `mien doctor` tells what is missing"
+    assert not list((tmp_path / "e").glob(".*"))

@@ -58,6 +58,8 @@ def open_tensorrt(
     if wrapper is not None:
         return open_one(wrapper, str(spec), threads, settings)
     serving = open_one(model, str(DeviceSpec("cuda", spec.ids)), threads, settings)
+    if serving.get_providers()[0] != PROVIDERS["cuda"]:
+        return serving  # nor would TensorRT load; the caller compares
     return Meanwhile(
         serving,
         make_job(order, settings.cache),
