@@ -22,13 +22,15 @@ from mien.types import Face, Patch
 from mien.zoo.contracts import SourceNeeds
 from tests.fakes import FakeFrame, FakeSwapper, FakeZoo, embedding, face, grey, identity
 
+THREADS = tuple(f"mien-{name}" for name in ("decode", "find", "mask", "swap", "paste"))
+
 
 @pytest.fixture(autouse=True)
 def _no_deadlock() -> Iterator[None]:
     faulthandler.dump_traceback_later(120, exit=True)
     yield
     faulthandler.cancel_dump_traceback_later()
-    assert [t.name for t in threading.enumerate() if t.name.startswith("mien-")] == []
+    assert [t.name for t in threading.enumerate() if t.name in THREADS] == []
 
 
 def places(index: int) -> list[Face]:

@@ -24,13 +24,13 @@ from mien.types import Patch
 from mien.zoo.registry import registry
 from tests.fakes import FakeFrame, FakeSwapper, FakeZoo, NetworkSwapper, grey, identity, network
 from tests.stand_ins import graph, node
-from tests.test_pipeline import analysed, clip, painted, places
+from tests.test_pipeline import THREADS, analysed, clip, painted, places
 
 
 @pytest.fixture(autouse=True)
 def _no_thread_stays() -> Iterator[None]:
     yield
-    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("mien-")] == []
+    assert [thread.name for thread in threading.enumerate() if thread.name in THREADS] == []
 
 
 @pytest.fixture(scope="module")
