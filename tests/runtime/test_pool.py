@@ -361,3 +361,25 @@ def test_fifty_models_in_turn_stay_under_the_limit(tmp_path: Path) -> None:
     most, opened = map(int, done.stdout.split())
     assert most < 250_000_000
     assert 3 <= opened < 20
+
+
+def test_a_graph_is_not_closed_before_it_is_known() -> None:
+    """Another network is loaded by another thread while the first one's inputs are read."""
+    device = FakeDevice()
+    runtime = Runtime("cuda", pool=Pool(limit=100), opener=device.open)
+    read = FakeDevice.open
+
+    def opener(model: Path | bytes, where: str, threads: int) -> Any:
+        graph = read(device, model, where, threads)
+        inputs = graph.get_inputs
+
+        def slow() -> Any:
+            graph.get_inputs = inputs  # type: ignore[method-assign]
+            together(1, lambda _: Session(bytes(80), runtime))
+            return inputs()
+
+        graph.get_inputs = slow  # type: ignore[method-assign]
+        return graph
+
+    session = Session(bytes(80), Runtime("cuda", pool=runtime.pool, opener=opener))
+    np.testing.assert_array_equal(session(X, SHIFT)[0], 2 * X + SHIFT)

@@ -411,7 +411,7 @@ def test_memory_that_runs_out_in_the_probe_is_told_and_other_failures_leave_it_o
 def test_without_cuda_tensorrt_is_not_there_either(
     file: Path, tmp_path: Path, tensorrt: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mien.runtime.where.open_graph", lambda model, *rest: open_graph(model, "cpu", 1))
+    monkeypatch.setattr("mien.runtime.where.open_graph", lambda model, *_, **__: open_graph(model, "cpu", 1))
     monkeypatch.setattr("mien.runtime.session.available_devices", lambda: ("tensorrt", "cpu"))
     settings = Settings(cache=tmp_path / "e")
     with pytest.raises(DeviceError, match=r"^device 'tensorrt:0' is not available"):

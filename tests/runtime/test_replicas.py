@@ -244,3 +244,28 @@ def test_the_words_of_an_exhausted_memory_are_not_taken_for_a_bad_file() -> None
         device.session("cuda:1")
     with pytest.raises(DeviceError, match="net: out of memory on cpu, even for one item; close other programs"):
         device.session("cuda:1", "cpu")
+
+
+def test_a_device_that_is_gone_when_the_graph_is_opened_again_is_told() -> None:
+    device = FakeDevice()
+    session = device.session("cuda:0")
+    session(X, SHIFT)
+    assert session.replicas[0].evict()
+    device.missing = ["cuda"]
+    with pytest.raises(DeviceError, match="^net: cuda:0 does not load any more; run `mien doctor`, pass --fallback"):
+        session(X, SHIFT)
+    device.missing = []
+    check(session(X, SHIFT))
+    assert (session.device, session.notes) == ("cuda:0", ())
+
+
+def test_a_device_that_is_gone_gives_way_to_the_cpu() -> None:
+    device = FakeDevice()
+    session = device.session("cuda:0", "cpu", prepare=Preparing())
+    assert session.replicas[0].evict()
+    device.missing = ["cuda"]
+    check(session(X[:3], SHIFT), X[:3])
+    assert session.device == "cpu" and session.notes == (
+        "net: cuda:0 does not load any more; done on the CPU from there on",
+    )
+    assert device.models == [b"ready", b"ready", b""] and device.batches == [1, 1, 1]

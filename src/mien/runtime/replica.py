@@ -111,19 +111,20 @@ class Replica:
     def start(self) -> bool:
         """Open the graph for the first time; False when it went to another device than its own."""
         try:
-            self._graph = self._open()
+            graph = self._open()
         except MemoryError:
             if self.device == "cpu" or self._runtime.fallback != "cpu":
                 raise self._exhausted() from None
             self._note("cpu", "done on the CPU instead")
             self._spec = _CPU
             try:
-                self._graph = self._open()
+                graph = self._open()
             except MemoryError:
                 raise self._exhausted() from None
-        self.inputs, self.outputs = tensors(self._graph.get_inputs()), tensors(self._graph.get_outputs())
+        self.inputs, self.outputs = tensors(graph.get_inputs()), tensors(graph.get_outputs())
         self._split = _split(self.inputs, self.outputs)
-        return self._graph.get_providers()[0] == PROVIDERS[self._spec.kind]
+        self._graph = graph  # last, since from now on others may close it
+        return self._loaded(graph)
 
     def __call__(self, arrays: Arrays, *, whole: bool = True) -> Outputs:
         """Run once; arrays in the order of `inputs`, results in the order of `outputs`.
@@ -137,11 +138,14 @@ class Replica:
         while start < count:
             size = min(count - start, self.most or count)
             part = arrays if size == count else self.part(arrays, start, start + size)
-            serial, outputs = self._attempt(part)
+            spec = self._spec
+            serial, outputs = self._attempt(part, spec)
             if outputs is not None:
                 self._check_count(outputs, size, whole=whole and size == count)
                 parts.append(outputs)
                 start += size
+            elif self._spec is not spec:
+                reopened = False  # it went elsewhere, where other parts may fit
             elif size > 1:
                 self._halve(size)
             elif not reopened:
@@ -199,6 +203,32 @@ class Replica:
                     f"{self._source.file}: cannot load the model ({reason(error)}); verify the file, or fetch it again"
                 ) from error
 
+    def _open_again(self) -> Graph | None:
+        """As `_open`; None when the device does not load any more, of which ONNX Runtime tells nobody."""
+        graph = self._open()
+        if self._loaded(graph):
+            return graph
+        del graph
+        self._runtime.pool.forget(self)
+        if self._runtime.fallback != "cpu":
+            raise DeviceError(
+                f"{self._source.name}: {self.device} does not load any more; run `mien doctor`, pass --fallback cpu, "
+                "or choose --device cpu"
+            )
+        self.notes[self.device, "gone"] = (
+            f"{self._source.name}: {self.device} does not load any more; done on the CPU from there on"
+        )
+        self._to_cpu()
+        return None
+
+    def _loaded(self, graph: Graph) -> bool:
+        """Whether it runs on the device that was asked for."""
+        return graph.get_providers()[0] == PROVIDERS[self._spec.kind]
+
+    def _to_cpu(self) -> None:
+        # The file as it is may take one item at a time where what was made ready took more.
+        self._spec, self.most = _CPU, None if self._prepared is None else 1
+
     def _recorded(self, model: Path | bytes) -> Graph:
         graph, note = recorded(self._runtime, model, self._spec, self._source.threads)
         if note:
@@ -215,16 +245,18 @@ class Replica:
             self.notes.update({("prepared", note): f"{self._source.name}: {note}" for note in self._prepared.notes})
         return self._prepared.model
 
-    def _attempt(self, arrays: Arrays) -> tuple[int, Outputs | None]:
-        """The serial of the graph that was used, and its outputs, or None when memory ran out.
+    def _attempt(self, arrays: Arrays, spec: DeviceSpec) -> tuple[int, Outputs | None]:
+        """The serial of the graph that was used, and its outputs, or None when memory ran out or it went elsewhere.
 
         Nothing of the graph is left in the caller's hands, or in an exception's, so that it can be freed.
         """
         with self._lock:
             serial = self._serial
             try:
-                graph = self._graph = self._graph or self._open()
+                graph = self._graph = self._graph or self._open_again()
             except MemoryError:
+                return serial, None
+            if graph is None or self._spec is not spec:
                 return serial, None
             self._uses += 1
         try:
@@ -275,8 +307,7 @@ class Replica:
                     raise self._exhausted()
                 self._note("cpu", "done on the CPU from there on")
                 self._give_up()
-                # The file as it is may take one item at a time where what was made ready took more.
-                self._spec, self.most = _CPU, None if self._prepared is None else 1
+                self._to_cpu()
 
     def _give_up(self) -> None:
         self._graph = None
