@@ -132,6 +132,12 @@ def test_the_region_of_a_mesh_follows_its_tilt_place_and_size(degrees: int) -> N
     assert np.cos(region.angle - angle) == pytest.approx(1, abs=1e-6)
 
 
+def test_a_mesh_at_one_place_still_has_a_region() -> None:
+    region = region_of_mesh(np.full((478, 3), 7, np.float32))
+    assert (region.centre.tolist(), region.side, region.angle) == ([7, 7], 1, 0)
+    assert np.isfinite(region.matrix(256)).all()
+
+
 def test_the_region_of_a_detection_is_tilted_like_its_eyes() -> None:
     points = np.array([(10, 10), (20, 20), (0, 0), (0, 0), (0, 0)], np.float32)
     region = region_of_detection(Detection(np.array([0, 0, 20, 40], np.float32), 0.9, points))

@@ -160,14 +160,17 @@ def region_of_detection(hit: Detection) -> Region:
 
 
 def region_of_mesh(mesh: FloatArray) -> Region:
-    """Square of EXTENT times the extent of the (478, 2+) mesh, seen upright by the corners of the eyes."""
+    """Square of EXTENT times the extent of the (478, 2+) mesh, seen upright by the corners of the eyes.
+
+    A pixel at least: a landmarker that is lost may put all points at one place.
+    """
     points = mesh[:, :2]
     angle = angle_of(points[list(EYE_CORNERS)])
     cos, sin = np.cos(angle), np.sin(angle)
     upright = points @ np.array([[cos, -sin], [sin, cos]], np.float32)
     low, high = upright.min(0), upright.max(0)
     centre = np.array([[cos, -sin], [sin, cos]]) @ ((low + high) / 2)
-    return Region(centre.astype(np.float32), EXTENT * float(max(high - low)), angle)
+    return Region(centre.astype(np.float32), max(1.0, EXTENT * float(max(high - low))), angle)
 
 
 def angle_of(eyes: FloatArray) -> float:
