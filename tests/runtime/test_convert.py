@@ -11,10 +11,11 @@ import numpy.typing as npt
 import onnx
 import pytest
 from onnx import TensorProto, checker
+from onnx.reference import ReferenceEvaluator
 
 from benchmarks.standins import STAND_INS
 from mien.runtime.batching import Run, run_on_cpu
-from mien.runtime.convert import Half, half
+from mien.runtime.convert import Half, converted, half
 from mien.runtime.session import Session
 from tests.stand_ins import graph, node
 
@@ -164,3 +165,46 @@ def test_memory_that_runs_out_is_no_verdict(tmp_path: Path) -> None:
 def test_outputs_that_are_never_finite_cannot_be_compared() -> None:
     found = half(net(node("MatMul", ["x", "eye"], "a"), node("Log", ["a"], "y")), run_on_cpu)
     assert found == Half(None, "full precision, since random inputs give it no finite outputs to compare with")
+
+
+def stored(model: Path | bytes) -> Run:
+    """Computes float16 in float16, as a GPU does."""
+    assert isinstance(model, bytes)
+    reference = ReferenceEvaluator(onnx.load_model_from_string(model))
+
+    def run(feeds: Mapping[str, npt.NDArray[Any]]) -> Sequence[npt.NDArray[Any]]:
+        with np.errstate(all="ignore"):
+            return list(reference.run(None, dict(feeds)))  # type: ignore[arg-type]
+
+    return run
+
+
+def picture_net(scale: float) -> bytes:
+    """A 3×8×8 picture through two convolutions, of which the first is `scale` times as large."""
+    rng = np.random.default_rng(0)
+    nodes = [
+        node("Conv", ["x", "w"], "a", pads=[1] * 4), node("Relu", ["a"], "r"),
+        node("Conv", ["r", "v"], "b", pads=[1] * 4), node("Mul", ["b", "k"], "y"),
+    ]  # fmt: skip
+    weights = {
+        "w": scale * rng.normal(0, 1, (64, 3, 3, 3)), "v": rng.normal(0, 0.1, (8, 64, 3, 3)), "k": np.array([1e-3]),
+    }  # fmt: skip
+    shapes = {"x": (1, 3, 8, 8)}, {"y": (1, 8, 8, 8)}
+    return graph(nodes, *shapes, {}, **{name: value.astype(np.float32) for name, value in weights.items()})
+
+
+@pytest.mark.parametrize(("scale", "note"), [(1, "half precision"), (300, "full precision, since in half precision ")])
+def test_pictures_of_0_to_255_that_overflow_are_found(scale: float, note: str) -> None:
+    model = picture_net(scale)
+    small = np.random.default_rng(0).uniform(-1, 1, (1, 3, 8, 8)).astype(np.float32)
+    twin = converted(model)
+    assert twin is not None and np.isfinite(stored(twin)({"x": small})[0]).all(), "small values do not show it"
+    found = half(model, stored)
+    assert found is not None and found.note.startswith(note)
+
+
+def test_large_values_are_not_asked_of_a_network_that_does_not_bear_them() -> None:
+    nodes = [node("Conv", ["x", "w"], "a"), node("Exp", ["a"], "e"), node("Log", ["e"], "y")]
+    model = graph(nodes, {"x": (1, 3, 8, 8)}, {"y": (1, 100, 8, 8)}, {}, w=np.ones((100, 3, 1, 1), np.float32))
+    found = half(model, run_on_cpu)
+    assert found is not None and found.note == "half precision"

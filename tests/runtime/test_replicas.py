@@ -252,7 +252,7 @@ def test_a_device_that_is_gone_when_the_graph_is_opened_again_is_told() -> None:
     session(X, SHIFT)
     assert session.replicas[0].evict()
     device.missing = ["cuda"]
-    with pytest.raises(DeviceError, match="^net: cuda:0 does not load any more; run `mien doctor`, pass --fallback"):
+    with pytest.raises(DeviceError, match=r"^net: cuda:0 does not load any more; run `mien doctor`, pass --fallback"):
         session(X, SHIFT)
     device.missing = []
     check(session(X, SHIFT))

@@ -140,8 +140,12 @@ def is_free(made: Any) -> bool:
     return fixed and len(names) == 1 and not isinstance(names.pop(), int)
 
 
-def random_item(inputs: Sequence[Any], seed: int) -> dict[str, Array] | None:
-    """Seeded arrays of one item, or None for a type that has none; what holds no item is the same for each seed."""
+def random_item(inputs: Sequence[Any], seed: int, picture: tuple[float, float] = (-1, 1)) -> dict[str, Array] | None:
+    """Seeded arrays of one item, or None for a type that has none; what holds no item is the same for each seed.
+
+    Args:
+        picture: least and largest value of what has a height or more; vectors stay within ±1.
+    """
     from onnx import helper
 
     feeds: dict[str, Array] = {}
@@ -153,7 +157,8 @@ def random_item(inputs: Sequence[Any], seed: int) -> dict[str, Array] | None:
         if kind.kind not in "fiu":
             return None
         random = np.random.default_rng([place, seed if own else 0])
-        values = random.uniform(-1, 1, shape) if kind.kind == "f" else random.integers(0, 2, shape)
+        ends = picture if own and len(dims) > 2 else (-1, 1)
+        values = random.uniform(*ends, shape) if kind.kind == "f" else random.integers(0, 2, shape)
         feeds[value.name] = values.astype(kind)
     return feeds
 
