@@ -28,7 +28,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -93,13 +93,15 @@ def every_name() -> ModuleType:
 
 def steps(name: Name) -> Iterator[Change]:
     """What may go wrong between a crop and a result of one name."""
+    group = " ".join(name)
     for what, change in INPUTS.items():
-        yield Change(f"{name[0]} {name[1]}", what, [name], patch=lambda c=change: wrap_network(c, None))
+        yield Change(group, what, [name], patch=partial(wrap_network, change, None))
     for what, change in OUTPUTS.items():
-        yield Change(f"{name[0]} {name[1]}", what, [name], patch=lambda c=change: wrap_network(None, c))
+        yield Change(group, what, [name], patch=partial(wrap_network, None, change))
     for attribute, value in attributes(name):
         what = f"{attribute} = {value!r}"
-        yield Change(f"{name[0]} {name[1]}", what, [name], patch=lambda a=attribute, v=value: set_attribute(name, a, v))
+        what = what if len(what) <= 80 else f"{what[:79]}…"
+        yield Change(group, what, [name], patch=partial(set_attribute, name, attribute, value))
 
 
 Arrays = list[np.ndarray[Any, np.dtype[Any]]]
@@ -356,9 +358,9 @@ def tried_all(changes: Sequence[Change], quick: bool) -> list[str]:
         concerned = list(dict.fromkeys(name for change in changes for name in change.names))
         for task, name in concerned:
             every_name().CASES.get(task, str)(name)
-        for name in concerned:
-            if tried(Change(" ".join(name), "as it is", [name])) == "caught":
-                print(f"{' '.join(name)}: its tests fail as it is", flush=True)
+        for one in concerned:
+            if tried(Change(" ".join(one), "as it is", [one])) == "caught":
+                print(f"{' '.join(one)}: its tests fail as it is", flush=True)
                 return ""
         return " ".join(tried(change, quick) for change in changes)
 

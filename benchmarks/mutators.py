@@ -15,6 +15,8 @@ SAME = frozenset(
     }
 )  # fmt: skip
 """Calls whose removal changes nothing, or changes no numbers, or cannot be told from a wrong type."""
+ELSEWHERE = frozenset({"_card", "calibration"})
+"""What is no step of a model: its card, and how its scores compare with those of others."""
 EITHER = frozenset({"min", "max", "minimum", "maximum"})
 """Calls whose arguments may come in any order."""
 LONG = 12
@@ -64,6 +66,8 @@ def _names(node: ast.stmt) -> set[str]:
 def _nodes(node: ast.AST) -> Iterator[ast.AST]:
     """The node and what lies below it, but for what is left alone."""
     if isinstance(node, ast.Import | ast.ImportFrom | ast.Raise | ast.JoinedStr | ast.Assert):
+        return
+    if isinstance(node, ast.FunctionDef | ast.Assign | ast.AnnAssign) and _names(node) & ELSEWHERE:
         return
     yield node
     for name, value in ast.iter_fields(node):
@@ -118,17 +122,18 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, Change]]:
             other = real * 1.1 + 0.01
             yield f"{real} → {other:.6g}", lambda n: ast.Constant(other)
         case ast.BinOp(op=op):
-            if type(op) in SWAPS:
-                yield f"{short}: other operator", lambda n: _set(n, op=SWAPS[type(op)]())
+            if other_operator := SWAPS.get(type(op)):
+                yield f"{short}: other operator", lambda n: _set(n, op=other_operator())
             yield f"{short}: left side only", lambda n: n.left  # type: ignore[attr-defined]
         case ast.AugAssign() | ast.Expr(value=ast.Call()):
             yield f"without: {short}", lambda n: None
         case ast.If(body=[ast.Raise(), *_]):
             yield f"never: {short}", lambda n: None
-        case ast.Compare(ops=[op]):
-            yield f"{short}: negated", lambda n: _set(n, ops=[NEGATIONS[type(op)]()])
-        case ast.BoolOp(op=op):
-            swapped = ast.Or() if isinstance(op, ast.And) else ast.And()
+        case ast.Compare(ops=[comparison]):
+            negated = NEGATIONS[type(comparison)]
+            yield f"{short}: negated", lambda n: _set(n, ops=[negated()])
+        case ast.BoolOp(op=junction):
+            swapped = ast.Or() if isinstance(junction, ast.And) else ast.And()
             yield f"{short}: and for or", lambda n: _set(n, op=swapped)
         case ast.UnaryOp(op=ast.USub()):
             yield f"{short}: without minus", lambda n: n.operand  # type: ignore[attr-defined]

@@ -20,6 +20,8 @@ class Hit(NamedTuple):
     score: float
     box: tuple[float, float, float, float]
     points: tuple[tuple[float, float], ...]
+    anchor: tuple[int, int]
+    """Stride of its cell, and which anchor of the cell it is."""
 
 
 class Facts(NamedTuple):
@@ -67,7 +69,7 @@ def scrfd(outputs: Sequence[Array], width: int) -> Iterator[Hit]:
             x, y = (row // 2) % across * stride, (row // 2) // across * stride
             left, top, right, bottom = (v * stride for v in boxes[row])
             five = tuple((x + points[row][2 * i] * stride, y + points[row][2 * i + 1] * stride) for i in range(5))
-            yield Hit(score[0], (x - left, y - top, x + right, y + bottom), five)
+            yield Hit(score[0], (x - left, y - top, x + right, y + bottom), five, (stride, row % 2))
 
 
 def yunet(outputs: Sequence[Array], width: int) -> Iterator[Hit]:
@@ -81,7 +83,7 @@ def yunet(outputs: Sequence[Array], width: int) -> Iterator[Hit]:
             w, h = math.exp(box[cell][2]) * stride, math.exp(box[cell][3]) * stride
             five = tuple(((x + kps[cell][2 * i]) * stride, (y + kps[cell][2 * i + 1]) * stride) for i in range(5))
             score = math.sqrt(min(max(cls[cell][0], 0), 1) * min(max(obj[cell][0], 0), 1))
-            yield Hit(score, (cx - w / 2, cy - h / 2, cx + w / 2, cy + h / 2), five)
+            yield Hit(score, (cx - w / 2, cy - h / 2, cx + w / 2, cy + h / 2), five, (stride, 0))
 
 
 def _face(logits: Sequence[float]) -> float:
@@ -108,23 +110,25 @@ def retinaface(outputs: Sequence[Array], width: int, height: int, sizes: Sequenc
                     five = tuple(
                         (x + landm[i][2 * j] * 0.1 * size, y + landm[i][2 * j + 1] * 0.1 * size) for j in range(5)
                     )
-                    yield Hit(_face(conf[i]), _prior_box(x, y, size, loc[i]), five)
+                    yield Hit(_face(conf[i]), _prior_box(x, y, size, loc[i]), five, (stride, size))
                     i += 1
     assert i == len(loc)
 
 
 def yolov8(outputs: Sequence[Array]) -> Iterator[Hit]:
     """Columns of centre, size, score and five times x, y, visibility."""
-    for cx, cy, w, h, score, *rest in outputs[0][0].T.tolist():
+    for row, (cx, cy, w, h, score, *rest) in enumerate(outputs[0][0].T.tolist()):
         five = tuple((rest[3 * i], rest[3 * i + 1]) for i in range(5))
-        yield Hit(score, (cx - w / 2, cy - h / 2, cx + w / 2, cy + h / 2), five)
+        stride = 8 if row < 6400 else 16 if row < 8000 else 32
+        yield Hit(score, (cx - w / 2, cy - h / 2, cx + w / 2, cy + h / 2), five, (stride, 0))
 
 
 def yolov5(outputs: Sequence[Array]) -> Iterator[Hit]:
     """Rows of centre, size, objectness, five times x, y, and the score of the only class."""
-    for cx, cy, w, h, objectness, *rest in outputs[0][0].tolist():
+    for row, (cx, cy, w, h, objectness, *rest) in enumerate(outputs[0][0].tolist()):
         five = tuple((rest[2 * i], rest[2 * i + 1]) for i in range(5))
-        yield Hit(objectness * rest[10], (cx - w / 2, cy - h / 2, cx + w / 2, cy + h / 2), five)
+        stride = 8 if row < 19200 else 16 if row < 24000 else 32
+        yield Hit(objectness * rest[10], (cx - w / 2, cy - h / 2, cx + w / 2, cy + h / 2), five, (stride, row % 3))
 
 
 def s3fd(outputs: Sequence[Array]) -> Iterator[Hit]:
@@ -138,7 +142,7 @@ def s3fd(outputs: Sequence[Array]) -> Iterator[Hit]:
             for column in range(columns):
                 x, y = (column + 0.5) * stride, (row + 0.5) * stride
                 cell = row * columns + column
-                yield Hit(_face(pairs[cell]), _prior_box(x, y, 4 * stride, offsets[cell]), ())
+                yield Hit(_face(pairs[cell]), _prior_box(x, y, 4 * stride, offsets[cell]), (), (stride, 0))
 
 
 SIZES = {

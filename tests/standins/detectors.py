@@ -23,16 +23,21 @@ def _pool(stride: int, **more: int) -> NodeProto:
 
 
 def _head(
-    source: str, output: str, kind: str, width: int, gain: float, seed: str, constants: Constants
+    source: str, output: str, kind: str, width: int, gain: float, seed: str, constants: Constants, lift: float = 0.12
 ) -> list[NodeProto]:
-    """N×3×h×w → N×width×h×w. Scores rise with every channel; distances are 0–3; points and logs are small."""
+    """N×3×h×w → N×width×h×w. Scores rise with every channel; distances are 0–3; points and logs are small.
+
+    `lift`: what scores gain with each coarser level, whose cells are fewer.
+    """
     random = noise(f"{seed} {output}")
     weights = random.normal(size=(width, 3))
     bias = random.normal(size=width) / 3
     if kind in ("score", "logit"):
-        # Black, as the padding is, scores lowest.
-        weights = np.abs(weights) * 0.7 + 0.1
-        bias -= 1
+        # Black, as the padding is, scores lowest. Each anchor is as likely to win as any other, coarse ones included.
+        level = int(source.rpartition("_")[2]).bit_length() - 3
+        weights = random.permuted(np.tile([0.35, 0.5, 0.65], (width, 1)), axis=1)
+        weights = weights + 0.02 * random.permuted(np.tile([-1, 0, 1], (width, 1)), axis=1)
+        bias = random.uniform(-0.02, 0.02, width) - 1.5 + lift * level
     elif kind == "small":
         weights = weights / 3
         bias[2:] += 1  # boxes of some cells, so that neighbours overlap
@@ -175,7 +180,7 @@ def s3fd(seed: str) -> bytes:
     outputs: dict[str, Dims] = {}
     for stride in (4, 8, 16, 32, 64, 128):
         source = f"{'pool' if stride < 32 else 'fc'}_{stride}"
-        nodes += _head(source, f"up_{stride}", "logit", 2, RAW, seed, constants)
+        nodes += _head(source, f"up_{stride}", "logit", 2, RAW, seed, constants, 0.35)
         constants[f"sign_{stride}"] = np.array([-0.2, 1], np.float32)[None, :, None, None]
         nodes.append(node("Mul", [f"up_{stride}", f"sign_{stride}"], f"cls_{stride}"))
         nodes += _head(source, f"reg_{stride}", "point", 4, RAW, seed, constants)
@@ -195,7 +200,7 @@ STANDINS: Mapping[str, Callable[[], bytes]] = MappingProxyType(
         "retinaface_mnet025": partial(retinaface, "retinaface_mnet025"),
         "retinaface_resnet50": partial(retinaface, "retinaface_resnet50"),
         "yolov8n_face": partial(yolov8, "yolov8n_face"),
-        "yolov5_face": partial(yolov5, "yolov5_face"),
+        "yolov5_face": partial(yolov5, "yolov5-face"),
         "s3fd": partial(s3fd, "s3fd"),
     }
 )
