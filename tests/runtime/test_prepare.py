@@ -299,9 +299,13 @@ def test_half_files_let_tensorrt_use_half_precision(file: Path, tmp_path: Path, 
             orders.append(order)
 
     made = preparation(tmp_path / "c", "fp16", cache=tmp_path / "e")(file, TENSORRT)
-    for model in (made.model, file):
+    assert made.full is not None
+    lookalike = tmp_path / "half" / "net.onnx"
+    lookalike.parent.mkdir()
+    lookalike.write_bytes(NET)
+    for model in (made.model, lookalike):
         open_tensorrt(
-            model, TENSORRT, 0, Settings(cache=tmp_path / "e", workspace=7),
+            model, TENSORRT, 0, Settings(cache=tmp_path / "e", workspace=7), half=model == made.model,
             open_one=lambda *_: Pretending(file, CUDA_NAME), make_job=Recorder,
         )  # fmt: skip
     assert [(order.fp16, order.workspace) for order in orders] == [(True, 7), (False, 7)]
@@ -419,3 +423,32 @@ def test_without_cuda_tensorrt_is_not_there_either(
     session = Session(file, Runtime("auto", settings=settings))
     assert session.chosen == "cpu, since tensorrt did not load; `mien doctor` tells what is missing"
     assert not list((tmp_path / "e").glob(".*"))
+
+
+def test_half_precision_that_overflows_in_use_gives_way_to_full(file: Path, tmp_path: Path) -> None:
+    opened: list[Path | bytes] = []
+
+    class Overflowing(Pretending):
+        def __init__(self, model: Path | bytes) -> None:
+            super().__init__(model, CUDA_NAME)
+            self.half = isinstance(model, Path) and model.parent.name == "half"
+            opened.append(model)
+
+        def run(self, names: Any, feeds: Mapping[str, npt.NDArray[Any]], options: ort.RunOptions) -> Any:
+            large = self.half and np.abs(feeds["x"]).max() > 1000
+            return [output * (np.inf if large else 1) for output in super().run(names, feeds, options)]
+
+    prepare = preparation(tmp_path / "c", "fp16")
+    session = Session(file, Runtime("cuda:0", opener=lambda model, *_: Overflowing(model), prepare=prepare), name="net")
+    small, large = np.ones((2, 32), np.float32), np.full((2, 32), 2000, np.float32)
+    np.testing.assert_allclose(session(small)[0], small, rtol=1e-3)
+    for _ in range(2):
+        np.testing.assert_array_equal(session(large)[0], large)
+    assert opened == [prepare(file, CUDA).model, prepare(file, CUDA).full]
+    assert session.notes == (
+        "net: half precision",
+        "net: half precision gave values that are not finite on cuda:0; full precision from there on",
+    )
+    with np.errstate(all="ignore"):
+        assert np.isnan(session(large * np.nan)[0]).all(), "a full one is not opened again"
+    assert len(opened) == 2

@@ -23,21 +23,26 @@ REFUSALS = (state.Fail, state.RuntimeException, state.EPFail, state.NotImplement
 _FLOATS = ("tensor(float)", "tensor(float16)")
 
 
-def recorded(runtime: Runtime, model: Path | bytes, spec: DeviceSpec, threads: int) -> tuple[Graph, str]:
+def recorded(
+    runtime: Runtime, model: Path | bytes, spec: DeviceSpec, threads: int, *, half: bool = False
+) -> tuple[Graph, str]:
     """The graph as it is opened there, recorded where that is asked for and possible, and a note where it is not.
 
     Whether all dimensions are fixed is known only of an open graph, so that it is opened twice. ONNX Runtime refuses
     to record one of which a part falls to the CPU.
+
+    Args:
+        half: see `Runtime.open`.
     """
-    graph = runtime.open(model, spec, threads)
+    graph = runtime.open(model, spec, threads, half=half)
     if not runtime.cuda_graphs or spec.kind not in KINDS or not is_fixed(graph):
         return graph, ""
     del graph  # there may be no room for both
     try:
-        return Recorded(runtime.open(model, spec, threads, capture=True), spec), ""
+        return Recorded(runtime.open(model, spec, threads, capture=True, half=half), spec), ""
     except REFUSALS as error:
         text = " ".join(str(error).split())[:200]
-        return runtime.open(model, spec, threads), f"not recorded as a CUDA graph ({text})"
+        return runtime.open(model, spec, threads, half=half), f"not recorded as a CUDA graph ({text})"
 
 
 def is_fixed(graph: Graph) -> bool:

@@ -21,7 +21,7 @@ from mien.runtime.memory import is_out_of_memory
 
 RULES = 2
 """Raised whenever the conversion or its test changes, so that older results are made anew."""
-PICTURES = ((-1, 1), (0, 255), (-128, 128))
+PICTURES: Sequence[tuple[float, float]] = ((-1, 1), (0, 255), (-128, 128))
 """Least and largest values of pictures that networks take; sums of large ones overflow in half precision."""
 RMS = 0.01
 """Largest root mean square of the difference, over that of the float32 output."""

@@ -78,6 +78,8 @@ class Prepared:
     """What the report must say of it, such as a conversion that was given up."""
     batch: int = 0
     """Items at a time that were measured to be fastest there; 0: not measured."""
+    full: Path | bytes | None = None
+    """The same in full precision, where `model` is in half precision; else None."""
 
 
 @dataclass(frozen=True, slots=True)

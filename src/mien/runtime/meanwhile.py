@@ -16,15 +16,13 @@ import numpy.typing as npt
 import onnxruntime as ort
 
 from mien.errors import DeviceError, MienError
-from mien.runtime.convert import fault
+from mien.runtime.convert import PICTURES, fault
 from mien.runtime.devices import PROVIDERS, DeviceSpec, Settings
 from mien.runtime.engine_job import EngineJob
 from mien.runtime.engines import ENGINE, WORKSPACE, WRAPPER, Order, settle, tested
 from mien.runtime.graph import NUMPY_TYPES, Graph, Value, open_graph, tensors
 from mien.runtime.kept import sha256_of
 
-HALF_FOLDER = "half"
-"""Where `convert` keeps its twins, by which they are known."""
 Open: TypeAlias = Callable[..., Graph]
 """`graph.open_graph`."""
 StartJob: TypeAlias = Callable[[Order, Path], EngineJob]
@@ -36,22 +34,26 @@ def open_tensorrt(
     threads: int,
     settings: Settings,
     *,
+    half: bool = False,
     open_one: Open = open_graph,
     make_job: StartJob = EngineJob,
 ) -> Graph:
     """The graph on TensorRT: its engine if that is there and passed its test, else CUDA until it did.
 
-    Half precision is used where the file is in it, since only that was tested. Without the `tensorrt` package, without
-    a cache folder, or for a model that is no file, ONNX Runtime builds the engine itself, which takes minutes.
+    Without the `tensorrt` package, without a cache folder, or for a model that is no file, ONNX Runtime builds the
+    engine itself, which takes minutes.
+
+    Args:
+        half: the file is in half precision, and passed its test; no other may be computed so.
 
     Raises:
         DeviceError: see `graph.open_graph`.
         Exception: whatever ONNX Runtime says of the file.
     """
-    settings = replace(settings, fp16=isinstance(model, Path) and model.parent.name == HALF_FOLDER)
+    settings = replace(settings, fp16=half)
     if isinstance(model, Path) and is_engine(model):
         return open_one(model, str(spec), threads, settings)
-    order = engine_order(model, spec, settings)
+    order = engine_order(model, spec, settings, half=half)
     if order is None or settings.cache is None:
         return open_one(model, str(spec), threads, settings)
     wrapper = tested(order, settings.cache)
@@ -72,11 +74,10 @@ def is_engine(model: Path) -> bool:
     return model.name == WRAPPER and model.with_name(ENGINE).exists()
 
 
-def engine_order(model: Path | bytes, spec: DeviceSpec, settings: Settings) -> Order | None:
+def engine_order(model: Path | bytes, spec: DeviceSpec, settings: Settings, *, half: bool = False) -> Order | None:
     """What to build for a model, in half precision if that is its own, or None where ONNX Runtime has to do it."""
     if isinstance(model, bytes) or settings.cache is None:
         return None
-    half = model.parent.name == HALF_FOLDER
     order = Order(str(model), sha256_of(model), half, settings.workspace or WORKSPACE, spec.index)
     try:
         tested(order, settings.cache)
@@ -160,23 +161,33 @@ class Meanwhile:
             self._graph, self.serving = graph, "tensorrt"
 
     def _compare(self, graph: Graph) -> str:
-        feeds, options = self._feeds(), ort.RunOptions()
-        if feeds is None:
-            return "its inputs are of a kind that cannot be tested"
-        found, wanted = (
-            [np.asarray(output, np.float64) for output in each.run(None, feeds, options)]
-            for each in (graph, self._graph)
-        )
-        return fault(found, wanted)
+        """What is wrong with it, in words, by pictures of each range that CUDA bears."""
+        options = ort.RunOptions()
+        for ends in PICTURES:
+            feeds = self._feeds(ends)
+            if feeds is None:
+                return "its inputs are of a kind that cannot be tested"
+            wanted, found = (
+                [np.asarray(output, np.float64) for output in each.run(None, feeds, options)]
+                for each in (self._graph, graph)
+            )
+            bears = all(np.isfinite(output).all() for output in wanted)
+            if not bears and ends == PICTURES[0]:
+                return "random inputs give no finite outputs to compare with"
+            wrong = fault(found, wanted) if bears else ""
+            if wrong:
+                return wrong
+        return ""
 
-    def _feeds(self) -> dict[str, npt.NDArray[Any]] | None:
+    def _feeds(self, picture: tuple[float, float]) -> dict[str, npt.NDArray[Any]] | None:
         """One random item; None where the shapes are not known."""
         feeds = {}
         for place, tensor in enumerate(tensors(self._graph.get_inputs())):
             shape = [1 if index == 0 and not isinstance(n, int) else n for index, n in enumerate(tensor.shape)]
             if not all(isinstance(size, int) for size in shape) or tensor.type not in NUMPY_TYPES:
                 return None
-            values = np.random.default_rng(place).uniform(-1, 1, [size for size in shape if isinstance(size, int)])
+            ends = picture if len(shape) > 2 else (-1, 1)
+            values = np.random.default_rng(place).uniform(*ends, [size for size in shape if isinstance(size, int)])
             feeds[tensor.name] = values.astype(NUMPY_TYPES[tensor.type])
         return feeds
 

@@ -64,6 +64,7 @@ class Preparation:
         if by_hand is not None:
             return Prepared(by_hand, ("done with the TensorRT engine that was built by hand",), BATCHES[-1])
         made: Path | bytes = model
+        full: Path | bytes | None = None
         freed = free_batch(model, self.cache, sha256=sha256)
         if freed is not None:
             made, sha256 = freed, f"{sha256} freed {batching.RULES}"
@@ -71,20 +72,20 @@ class Preparation:
             opener = self.opener or opener_on(spec, self.settings)
             twin = half(made, opener, device=_device(spec), cache=self.cache, sha256=sha256)
             if twin is not None:
-                made = twin.model or made
+                full, made = (None, made) if twin.model is None else (made, twin.model)
                 notes.append(twin.note)
         batch = self._batch(made, spec, f"{sha256} {made == model}")
         if spec.kind == "tensorrt":
-            notes += self._of_engine(made, spec)
-        return Prepared(made, tuple(notes), batch)
+            notes += self._of_engine(made, spec, half=full is not None)
+        return Prepared(made, tuple(notes), batch, full)
 
     def _wanted(self, model: Path | bytes) -> bool:
         size = len(model) if isinstance(model, bytes) else model.stat().st_size
         return self.precision == "fp16" or (self.precision == "auto" and size >= WORTH)
 
-    def _of_engine(self, model: Path | bytes, spec: DeviceSpec) -> list[str]:
+    def _of_engine(self, model: Path | bytes, spec: DeviceSpec, *, half: bool) -> list[str]:
         """A note where the engine is not there yet: `meanwhile.open_tensorrt` looks for it itself."""
-        order = engine_order(model, spec, self.settings)
+        order = engine_order(model, spec, self.settings, half=half)
         if order is None or self.settings.cache is None:
             return ["ONNX Runtime builds the TensorRT engine itself, which takes minutes"]
         if tested(order, self.settings.cache) is not None or refused(folder_of(order, self.settings.cache)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -138,9 +138,11 @@ class Replica:
         while start < count:
             size = min(count - start, self.most or count)
             part = arrays if size == count else self.part(arrays, start, start + size)
-            spec = self._spec
+            spec, half = self._spec, self._is_half()
             serial, outputs = self._attempt(part, spec)
-            if outputs is not None:
+            if outputs is not None and half and not _finite(outputs):
+                self._to_full(serial)
+            elif outputs is not None:
                 self._check_count(outputs, size, whole=whole and size == count)
                 parts.append(outputs)
                 start += size
@@ -229,8 +231,23 @@ class Replica:
         # The file as it is may take one item at a time where what was made ready took more.
         self._spec, self.most = _CPU, None if self._prepared is None else 1
 
+    def _is_half(self) -> bool:
+        return self._spec.kind != "cpu" and self._prepared is not None and self._prepared.full is not None
+
+    def _to_full(self, serial: int) -> None:
+        """Full precision from here on: the test of half precision did not foresee these values."""
+        with self._lock:
+            half = self._prepared
+            if serial == self._serial and half is not None and half.full is not None:
+                self.notes[self.device, "full"] = (
+                    f"{self._source.name}: half precision gave values that are not finite on {self.device}; "
+                    "full precision from there on"
+                )
+                self._give_up()
+                self._prepared = replace(half, model=half.full, full=None)
+
     def _recorded(self, model: Path | bytes) -> Graph:
-        graph, note = recorded(self._runtime, model, self._spec, self._source.threads)
+        graph, note = recorded(self._runtime, model, self._spec, self._source.threads, half=self._is_half())
         if note:
             self.notes["record", note] = f"{self._source.name}: {note}"
         return graph
@@ -332,6 +349,10 @@ class Replica:
             raise ModelError(
                 f"{self._source.name}: gave {found} for {size} items; this file is not the model it is named after"
             )
+
+
+def _finite(outputs: Outputs) -> bool:
+    return all(np.isfinite(output).all() for output in outputs)
 
 
 def joined(parts: Sequence[Outputs]) -> Outputs:

@@ -33,11 +33,14 @@ class Runtime:
     """Makes a graph ready for a device other than the CPU; called once, before it is opened there first."""
     pool: Pool = field(default_factory=Pool, compare=False, repr=False)
 
-    def open(self, model: Path | bytes, spec: DeviceSpec, threads: int, *, capture: bool = False) -> Graph:
+    def open(
+        self, model: Path | bytes, spec: DeviceSpec, threads: int, *, capture: bool = False, half: bool = False
+    ) -> Graph:
         """The graph on one device, or, since ONNX Runtime only warns, on another: compare its providers.
 
         Args:
             capture: record and replay its work.
+            half: the model is one in half precision that passed its test.
 
         Raises:
             DeviceError: this ONNX Runtime was built without the device.
@@ -46,7 +49,7 @@ class Runtime:
         if self.opener is not None:
             return self.opener(model, str(spec), threads)
         if spec.kind == "tensorrt" and self.settings.cache is not None and not capture:
-            return open_tensorrt(model, spec, threads, self.settings, open_one=open_graph)
+            return open_tensorrt(model, spec, threads, self.settings, half=half, open_one=open_graph)
         return open_graph(model, str(spec), threads, self.settings, capture=capture)
 
 
