@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, helper
 
 from mien.errors import ModelError, OptionsError
 from mien.zoo import install, lookalike
 from mien.zoo.cards import ModelCard, Task, Weights
 from mien.zoo.install import add
 from mien.zoo.lookalike import lookalikes
+from mien.zoo.probe import probe
 from mien.zoo.registry import registry
 from mien.zoo.store import Store
-from tests.stand_ins import embedder
+from tests.stand_ins import embedder, graph, node
 from tests.standins import STANDINS, standin
 
 ADDABLE = sorted(
@@ -32,6 +36,7 @@ def store(tmp_path: Path) -> Store:
 
 def file(tmp_path: Path, task: Task, name: str) -> Path:
     path = tmp_path / f"{name}.onnx"
+    path.parent.mkdir(exist_ok=True)
     path.write_bytes(standin(task, name))
     return path
 
@@ -167,6 +172,71 @@ def test_the_same_name_again_is_replaced_and_the_old_file_goes(store: Store, tmp
 def test_families_that_take_no_file(store: Store, tmp_path: Path, family: str, reason: str) -> None:
     with pytest.raises(OptionsError, match=reason):
         add(store, file(tmp_path, "detector", "scrfd_10g"), family)
+
+
+def endless(name: str) -> bytes:
+    """Maps (1, 512) to itself, 2⁶² times over."""
+    outputs = [("more", TensorProto.BOOL, ()), ("out", TensorProto.FLOAT, (1, 512))]
+    inputs = [("i", TensorProto.INT64, ()), ("on", TensorProto.BOOL, ()), ("in", TensorProto.FLOAT, (1, 512))]
+    body = helper.make_graph(
+        [node("Identity", ["on"], "more"), node("Identity", ["in"], "out")], "body",
+        [helper.make_tensor_value_info(*each) for each in inputs],
+        [helper.make_tensor_value_info(*each) for each in outputs],
+    )  # fmt: skip
+    loop = node("Loop", ["times", "true", "x"], name, body=body)
+    return graph([loop], {"x": (1, 512)}, {name: (1, 512)}, times=np.array(2**62), true=np.array(True))
+
+
+def test_a_file_that_never_ends(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookalike, "LIMIT", 0.5)
+    path = tmp_path / "x.onnx"
+    path.write_bytes(endless("y"))
+    with pytest.raises(ModelError) as caught:
+        add(store, path, "crossface_ghost")
+    assert str(caught.value) == (
+        f"{path}: has the shapes of crossface_ghost, but a test run gave nothing in 0.5 seconds; take another file, or "
+        "pass --no-run if it is only slow here"
+    )
+    assert not [each for each in store.folder.rglob("*") if each.is_file()]
+    for thread in [each for each in threading.enumerate() if each.name == "mien-trial"]:
+        thread.join(20)  # the inference was ended
+        assert not thread.is_alive()
+
+
+def test_a_file_that_never_opens(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    release = threading.Event()
+    family = registry()["embedder", "arcface_w600k_r50"]
+    monkeypatch.setattr(family, "__init__", lambda *_: pytest.fail("late") if not release.wait(60) else None)
+    monkeypatch.setattr(lookalike, "LIMIT", 0.2)
+    path = file(tmp_path, "embedder", "arcface_w600k_r50")
+    try:
+        with pytest.raises(ModelError) as caught:
+            add(store, path, "arcface_w600k_r50")
+    finally:
+        release.set()
+    assert str(caught.value) == f"{path}: was not open after 0.2 seconds; take another file"
+
+
+def test_nobody_waits_for_a_test_run(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    def slow(task: Task, model: Any) -> None:
+        if not begun.is_set():
+            begun.set()
+            assert release.wait(60)
+        probe(task, model)
+
+    monkeypatch.setattr(lookalike, "probe", slow)
+    first, second = (file(tmp_path / each, "embedder", "arcface_w600k_r50") for each in "ab")
+    thread = threading.Thread(target=add, args=(store, first, "arcface_w600k_r50"))
+    thread.start()
+    try:
+        assert begun.wait(60)
+        add(store, second, "arcface_w600k_r50", waiting=lambda: pytest.fail("it is locked"))
+    finally:
+        release.set()
+        thread.join(60)
+    assert len([each for each in store.folder.rglob("*") if each.is_file()]) == 2
 
 
 def test_lookalikes_are_told_in_short() -> None:

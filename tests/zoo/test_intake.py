@@ -163,3 +163,28 @@ def test_weights_never_come_from_outside_the_files_folder(store: Store, split: P
                 entry.value = "../secret"
     split.write_bytes(model.SerializeToString())
     assert refused(store, split).startswith("its weights lie in ../secret, which cannot be read")
+
+
+@pytest.mark.parametrize(("place", "sizes"), [("input", (3, 1 << 15, 1 << 15)), ("output", (1 << 30,))])
+def test_what_would_fill_the_memory_is_not_run(
+    store: Store, tmp_path: Path, place: str, sizes: tuple[int, ...]
+) -> None:
+    model = onnx.load_from_string(GOOD)
+    (value,) = getattr(model.graph, place)
+    for dim, size in zip(value.type.tensor_type.shape.dim[1:], sizes, strict=True):
+        dim.dim_value = size
+    path = tmp_path / "net.onnx"
+    path.write_bytes(model.SerializeToString())
+    shape = "×".join(map(str, sizes))
+    reason = f"declares {value.name} of ?×{shape} values, more than any model needs; take another file"
+    assert refused(store, path) == reason
+
+
+def test_sparse_weights_that_would_fill_the_memory(store: Store, tmp_path: Path) -> None:
+    model = onnx.load_from_string(GOOD)
+    values = numpy_helper.from_array(np.ones(1, np.float32), "sparse")
+    indices = numpy_helper.from_array(np.zeros(1, np.int64), "indices")
+    model.graph.sparse_initializer.append(onnx.helper.make_sparse_tensor(values, indices, [1 << 20, 1 << 20]))
+    path = tmp_path / "net.onnx"
+    path.write_bytes(model.SerializeToString())
+    assert refused(store, path).startswith("declares sparse of 1048576×1048576 values, more than")

@@ -40,24 +40,25 @@ def add(
 
     Raises:
         OptionsError: no such family, or a name that cannot be given.
-        InputError: no ONNX file.
-        ModelError: not of this family; tells what it looks like.
+        InputError: no ONNX file, or one of inputs or outputs that are too large.
+        ModelError: not of this family, which tells what it looks like, or it does not come to an end.
         OutputError: the store cannot be written to.
     """
     card = card_of(family)
     name = name or family
     _check_name(store, card, name)
     intake.check(file)
-    with store.changing(card.task, name, waiting), store.temporary(card.task, name) as copy:
+    with store.apart(card.task, name) as copy:
         sha256, size = intake.copy(file, copy)
         other = known(sha256)
         if other is not None and other.name != family:
             raise ModelError(f"{file}: is {other.name}, by its sha256, not {family}; add it --as {other.name}")
         check_family(card.task, family, copy, str(file), run=run)
         place = store.place(card.task, name, sha256)
-        os.replace(copy, place)
         installed = Installed(name, card.task, family, place.name, sha256, size)
-        store.install(installed)
+        with store.changing(card.task, name, waiting):
+            os.replace(copy, place)
+            store.install(installed)
     return Added(installed, _notes(card, sha256))
 
 

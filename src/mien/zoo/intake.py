@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import stat
 from pathlib import Path
@@ -12,6 +13,8 @@ from mien.errors import InputError
 
 LARGEST = (1 << 31) - 1
 """Bytes of an ONNX file; no protobuf message is larger."""
+MOST_VALUES = 1 << 28
+"""Of one input or output: a gigabyte of float32, and ten times what any family has."""
 BLOCK = 1 << 20
 HEAD = 512
 """Bytes that are looked at to tell what a file is instead."""
@@ -51,10 +54,11 @@ def copy(path: Path, destination: Path) -> tuple[str, int]:
         sha256 and size of the copy.
 
     Raises:
-        InputError: it is damaged, or what it keeps in other files is not there.
+        InputError: it is damaged, declares more than could be run, or what it keeps in other files is not there.
         OSError: the destination cannot be written.
     """
     model = _parsed(path)
+    _check_sizes(path, model.graph)
     beside = _files_beside(model)
     del model
     return _join(path, destination, beside) if beside else _copy(path, destination)
@@ -105,6 +109,17 @@ def _parsed(path: Path) -> Any:
     if not model.graph.node:
         raise InputError(f"{path}: is no ONNX file, or one without a network; fetch it again")
     return model
+
+
+def _check_sizes(path: Path, graph: Any) -> None:
+    """Refuse what would fill the memory as soon as it is opened or run once. Free dimensions count as 1."""
+    values = [*graph.input, *graph.output]
+    shapes = {value.name: [size.dim_value for size in value.type.tensor_type.shape.dim] for value in values}
+    shapes |= {tensor.values.name: list(tensor.dims) for tensor in graph.sparse_initializer}
+    for name, shape in shapes.items():
+        if math.prod(max(1, size) for size in shape) > MOST_VALUES:
+            text = "×".join(str(size or "?") for size in shape)
+            raise InputError(f"{path}: declares {name} of {text} values, more than any model needs; take another file")
 
 
 def _files_beside(model: Any) -> set[str]:

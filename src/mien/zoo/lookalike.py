@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import Any, TypeVar
 
 from mien.errors import MienError, ModelError
 from mien.runtime.graph import open_graph
 from mien.runtime.session import Runtime
 from mien.zoo.cards import ModelCard, Task
 from mien.zoo.probe import probe
-from mien.zoo.registry import registry
+from mien.zoo.registry import registry, sessions
 
 MOST = 3
 """Names that are told of those that fit."""
+LIMIT = 300.0
+"""Seconds after which a file counts as hung, as `--model-timeout` has it."""
+_R = TypeVar("_R")
 
 
 def check_family(task: Task, name: str, file: Path, called: str, *, run: bool = True) -> None:
@@ -24,11 +29,13 @@ def check_family(task: Task, name: str, file: Path, called: str, *, run: bool = 
         run: without it only the shapes are checked.
 
     Raises:
-        ModelError: it does not fit; tells why, and what it looks like instead.
+        ModelError: it does not fit, which tells why, and what it looks like instead; or it does not come to an end.
     """
     family = registry()[task, name]
     try:
-        model = family(Runtime("cpu"), file)
+        model = _in_time(lambda: family(Runtime("cpu"), file))
+    except TimeoutError as error:
+        raise ModelError(f"{called}: was not open after {LIMIT:g} seconds; take another file") from error
     except MienError as error:
         reason = _reason(error, file, called)
         likely = lookalikes(file, task)
@@ -38,12 +45,44 @@ def check_family(task: Task, name: str, file: Path, called: str, *, run: bool = 
         raise ModelError(f"{called}: is not {name}: {reason}; {advice}") from error
     if run:
         try:
-            probe(task, model)
+            _in_time(lambda: probe(task, model))
+        except TimeoutError as error:
+            for session in sessions(model):
+                session.cancel()
+            raise ModelError(
+                f"{called}: has the shapes of {name}, but a test run gave nothing in {LIMIT:g} seconds; take another "
+                "file, or pass --no-run if it is only slow here"
+            ) from error
         except ModelError as error:
             raise ModelError(
                 f"{called}: has the shapes of {name}, but a test run failed: {_reason(error, file, called)}; "
                 "take another file"
             ) from error
+
+
+def _in_time(work: Callable[[], _R]) -> _R:
+    """What it gives; it may hang for ever in ONNX Runtime, so it is left to a thread that nobody need wait for.
+
+    Raises:
+        TimeoutError: it is not done in time.
+    """
+    results: list[_R] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:  # raised again by whoever waits
+            errors.append(error)
+
+    thread = Thread(target=run, name="mien-trial", daemon=True)
+    thread.start()
+    thread.join(LIMIT)
+    if errors:
+        raise errors[0]
+    if not results:
+        raise TimeoutError
+    return results[0]
 
 
 def known(sha256: str) -> ModelCard | None:

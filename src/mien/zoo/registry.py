@@ -124,7 +124,7 @@ class Zoo:
 
     def _watched(self, model: Any) -> Any:
         if self._watchdog is not None:
-            for session in _sessions(model):
+            for session in sessions(model):
                 self._watchdog.add(session)
         return model
 
@@ -170,7 +170,7 @@ class Zoo:
         return tuple(dict.fromkeys([*told, limit] if closed else told))
 
     def _sessions(self) -> list[Session]:
-        return [session for model in tuple(self._loaded.values()) for session in _sessions(model)]
+        return [session for model in tuple(self._loaded.values()) for session in sessions(model)]
 
     @property
     def loaded(self) -> tuple[ModelCard, ...]:
@@ -178,6 +178,6 @@ class Zoo:
         return tuple(model.card for model in tuple(self._loaded.values()))
 
 
-def _sessions(model: Any) -> list[Session]:
+def sessions(model: Any) -> list[Session]:
     """Sessions that a model holds as attributes."""
     return [part for part in tuple(getattr(model, "__dict__", {}).values()) if isinstance(part, Session)]

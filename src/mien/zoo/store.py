@@ -149,6 +149,17 @@ class Store:
         finally:
             path.unlink(missing_ok=True)
 
+    @contextmanager
+    def apart(self, task: Task, name: str) -> Iterator[Path]:
+        """As `temporary`, but outside of `changing`: what is tried out for long keeps nobody of this name waiting.
+
+        Raises:
+            OutputError: the folder cannot be written to.
+        """
+        own = f"{name}~{secrets.token_hex(8)}"
+        with self.changing(task, own), self.temporary(task, own) as path:
+            yield path
+
     def install(self, installed: Installed) -> None:
         """Make its file, which lies at its place, the one of this name; within `changing`."""
         with self.temporary(installed.task, installed.name) as path:
@@ -178,6 +189,9 @@ class Store:
             for path in (self.folder / task).glob(".*~*.tmp"):
                 found = _TEMPORARY.fullmatch(path.name)
                 if found is not None and try_lock(self._lock(task, found["name"])):
+                    path.unlink(missing_ok=True)
+            for path in (self.folder / task).glob(".*~*.lock"):  # of `apart`, whose names nobody takes again
+                if try_lock(path):
                     path.unlink(missing_ok=True)
 
     def _description(self, task: Task, name: str) -> Path:
