@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +18,7 @@ import pytest
 
 from mien.errors import DeviceError, ModelError
 from mien.runtime import engines
-from mien.runtime.engine_job import EngineJob
+from mien.runtime.engine_job import COMMAND, EngineJob, Jobs
 from mien.runtime.engines import Order, build_engine, built, folder_of, wrapper_of
 from tests.stand_ins import graph, node
 
@@ -229,8 +231,7 @@ def test_a_child_that_takes_too_long_is_killed(tmp_path: Path, pretend: Pretend)
     now = [0.0]
     job = EngineJob(order_of(tmp_path), tmp_path / "e", limit=100, clock=lambda: now[0])
     job.start()
-    process = job._process
-    assert process is not None
+    process = children(job)
     while job.progress[0] == 0:
         assert job.poll() == "building"
         time.sleep(0.02)
@@ -245,9 +246,9 @@ def test_cancelling_ends_the_child(tmp_path: Path, pretend: Pretend) -> None:
     pretend(seconds=60)
     job = EngineJob(order_of(tmp_path), tmp_path / "e")
     job.start()
-    process = job._process
+    process = children(job)
     job.cancel()
-    assert job.state == "cancelled" and process is not None and process.poll() is not None
+    assert job.state == "cancelled" and process.poll() is not None
     job.cancel()
     assert job.poll() == "cancelled"
 
@@ -294,3 +295,56 @@ def test_another_gpu_is_the_first_of_a_child(tmp_path: Path, pretend: Pretend, m
     pretend(fail="parse")
     with pytest.raises(DeviceError, match=r"net\.onnx: TensorRT cannot read the model"):
         build_engine(file, cache=tmp_path / "e", device=1)
+
+
+def children(job: EngineJob) -> Any:
+    process = job._held.process
+    assert process is not None
+    return process
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_one_that_is_dropped_leaves_nothing(tmp_path: Path, pretend: Pretend) -> None:
+    pretend(seconds=60)
+    order, before = order_of(tmp_path), len(list(Path("/proc/self/fd").iterdir()))
+    job = EngineJob(order, tmp_path / "e")
+    assert job.start() == "building"
+    process = children(job)
+    del job
+    gc.collect()
+    assert process.returncode is not None
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert [path.suffix for path in (tmp_path / "e").iterdir()] == [".lock"]
+    again = EngineJob(order, tmp_path / "e")
+    assert again.start() == "building"
+    again.cancel()
+
+
+def test_a_full_disk_ends_it_with_a_reason(tmp_path: Path, pretend: Pretend, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    job = EngineJob(order_of(tmp_path), tmp_path / "e", command=("true",))
+    monkeypatch.setattr(EngineJob, "_spawn", full)
+    assert job.start() == "failed"
+    assert job.reason == "[Errno 28] No space left on device"
+
+
+def test_jobs_of_one_order_are_one_and_remember_what_became_of_it(tmp_path: Path, pretend: Pretend) -> None:
+    order, jobs = order_of(tmp_path), Jobs()
+    job = jobs.get(order, tmp_path / "e")
+    assert jobs.get(order, tmp_path / "e") is job
+    assert jobs.get(order_of(tmp_path, fp16=True), tmp_path / "e") is not job
+    job.start()
+    wait(job)
+    assert job.result is not None
+    job.result.unlink()  # as one that does not open
+    assert job.start() == "failed" and job.reason == "its engine does not open"
+
+
+def test_a_child_whose_parent_is_gone_ends(tmp_path: Path, pretend: Pretend) -> None:
+    """Even one that was gone before the child looked."""
+    pretend(seconds=60)
+    order = json.dumps({"file": str(write(tmp_path, FIXED)), "sha256": "0"})
+    done = subprocess.run([*COMMAND, order, str(tmp_path / "w"), "1000", "1"], check=False, timeout=60)
+    assert done.returncode == 3

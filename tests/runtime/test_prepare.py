@@ -147,7 +147,8 @@ class Job(EngineJob):
         self.state, self.reason, self._path = "new", "", path
 
     def start(self) -> State:
-        self.state = "building"
+        if self.state == "new":
+            self.state = "building"
         return self.state
 
     def poll(self) -> State:
@@ -177,7 +178,7 @@ TRT, CUDA_NAME = "TensorrtExecutionProvider", "CUDAExecutionProvider"
 def test_cuda_serves_until_the_engine_is_there(file: Path) -> None:
     job = Job(file)
     graph = Meanwhile(Pretending(file, CUDA_NAME), job, lambda path: Pretending(path, TRT))
-    assert job.state == "building"
+    assert job.state == "new"
     assert ran(graph) and graph.serving == "cuda"
     assert list(graph.get_providers())[:2] == [TRT, CUDA_NAME]
     job.state = "done"
@@ -206,6 +207,17 @@ def test_a_job_that_fails_leaves_cuda_serving(file: Path) -> None:
     job.state, job.reason = "failed", "it took longer than 1200 s"
     settled(graph, lambda: bool(graph.notes))
     assert graph.notes == ("done with CUDA, since its TensorRT engine failed (it took longer than 1200 s)",)
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), DeviceError("no device")])
+def test_a_job_that_raises_leaves_cuda_serving(error: Exception, file: Path) -> None:
+    class Raising(Job):
+        def start(self) -> State:
+            raise error
+
+    graph = Meanwhile(Pretending(file, CUDA_NAME), Raising(file), lambda path: Pretending(path, TRT))
+    assert ran(graph)
+    assert graph.notes == (f"done with CUDA, since its TensorRT engine failed ({error})",)
 
 
 def test_a_file_that_does_not_open_leaves_cuda_serving(file: Path) -> None:
@@ -452,3 +464,21 @@ def test_half_precision_that_overflows_in_use_gives_way_to_full(file: Path, tmp_
     with np.errstate(all="ignore"):
         assert np.isnan(session(large * np.nan)[0]).all(), "a full one is not opened again"
     assert len(opened) == 2
+
+
+def test_a_graph_that_is_closed_and_opened_again_keeps_its_job(
+    file: Path, tmp_path: Path, tensorrt: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRETENDED_TENSORRT", json.dumps({"fail": "parse"}))
+    monkeypatch.setattr("mien.runtime.where.open_graph", lambda *_, **__: Pretending(file, CUDA_NAME))
+    runtime = Runtime("tensorrt:0", settings=Settings(cache=tmp_path / "e"))
+    session, x = Session(file, runtime), np.ones((1, 32), np.float32)
+    session(x)
+    (job,) = runtime.jobs._jobs.values()
+    while job.poll() == "building":
+        time.sleep(0.02)
+    for _ in range(2):
+        session(x)
+        assert "TensorRT cannot read the model" in session.notes[0]
+        assert session.replicas[0].evict()
+    assert list(runtime.jobs._jobs.values()) == [job] and job.state == "failed"

@@ -39,7 +39,7 @@ class EngineJob:
         cache: the folder of engines.
         limit: seconds that the child may take.
         progress: called by `poll` with what is new.
-        command: what is started, with three arguments more: see `engines.child`.
+        command: what is started, with four arguments more: see `engines.child`.
     """
 
     def __init__(
@@ -57,8 +57,8 @@ class EngineJob:
         self._folder = engines.folder_of(order, cache)
         self._work = cache / f".{self._folder.name}.building"
         self._lock = threading.RLock()
-        self._claim: int | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._held = _Held(self._work)
+        weakref.finalize(self, self._held.release)
         self._started = 0.0
         self.state: State = "new"
         self.reason = ""
@@ -91,10 +91,15 @@ class EngineJob:
     def poll(self) -> State:
         """See how it goes: collects the engine, or ends a child that takes too long. Cheap."""
         with self._lock:
-            if self.state == "waiting":
-                self._try_to_build()
-            elif self.state == "building":
-                self._look()
+            try:
+                if self.state == "waiting":
+                    self._try_to_build()
+                elif self.state == "building":
+                    self._look()
+                elif self.state == "done":
+                    self._again()
+            except OSError as error:
+                self._end("failed", " ".join(str(error).split()))
             return self.state
 
     def cancel(self) -> None:
@@ -102,6 +107,11 @@ class EngineJob:
         with self._lock:
             if self.state in ("new", "waiting", "building"):
                 self._end("cancelled")
+
+    def _again(self) -> None:
+        """An engine that was there and is no more did not open, or failed its test."""
+        if not (self._folder / engines.WRAPPER).exists():
+            self._end("failed", engines.refused(self._folder) or "its engine does not open")
 
     def _begin(self) -> None:
         reason = engines.refused(self._folder)
@@ -123,18 +133,18 @@ class EngineJob:
         """Whether no other process builds it; the claim ends with this process, however that ends."""
         try:
             self._cache.mkdir(parents=True, exist_ok=True)
-            self._claim = os.open(self._cache / f".{self._folder.name}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+            claim = os.open(self._cache / f".{self._folder.name}.lock", os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise OutputError(
                 f"{self._cache}: cannot be written ({error.strerror}); free space, or name another folder in MIEN_CACHE"
             ) from error
-        if fcntl is None:
-            return True
         try:
-            fcntl.flock(self._claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if fcntl is not None:
+                fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            self._release()
+            os.close(claim)
             return False
+        self._held.claim = claim
         return True
 
     def _spawn(self) -> None:
@@ -142,22 +152,22 @@ class EngineJob:
         order = json.dumps(asdict(replace(self._order, device=0, profile=dict(self._order.profile))))
         environment = {**os.environ, "CUDA_VISIBLE_DEVICES": _visible(self._order.device)}
         with (self._work / "log.txt").open("wb") as log:
-            self._process = subprocess.Popen(
-                [*self._command, order, str(self._work), str(self._limit)],
+            self._held.process = subprocess.Popen(
+                [*self._command, order, str(self._work), str(self._limit), str(os.getpid())],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True,
             )  # fmt: skip
-        weakref.finalize(self, _kill, self._process)
         self._started, self.state = self._clock(), "building"
 
     def _look(self) -> None:
-        assert self._process is not None
+        process = self._held.process
+        assert process is not None
         told = read_json(self._work / engines.PROGRESS) or {}
         now = (float(told.get("done", self.progress[0])), str(told.get("phase", self.progress[1])))
         if now != self.progress:
             self.progress = now
             if self._progress is not None:
                 self._progress(*now)
-        code = self._process.poll()
+        code = process.poll()
         if code is None:
             if self._clock() - self._started > self._limit:
                 self._end("failed", f"it took longer than {self._limit:g} s")
@@ -178,23 +188,41 @@ class EngineJob:
         return f"the process that builds it ended with {code}"
 
     def _end(self, state: State, reason: str = "") -> None:
-        if self._process is not None:
-            _kill(self._process)
-        if self._claim is not None:
-            shutil.rmtree(self._work, ignore_errors=True)
-        self._release()
+        self._held.release()
         self.state, self.reason = state, reason
 
-    def _release(self) -> None:
-        if self._claim is not None:
-            os.close(self._claim)
-            self._claim = None
+
+class Jobs:
+    """The jobs of one program, each kept with what became of it, so that no engine is built or tried twice."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._jobs: dict[Path, EngineJob] = {}
+
+    def get(self, order: Order, cache: Path) -> EngineJob:
+        """The job for this order, new or the one that there is."""
+        folder = engines.folder_of(order, cache)
+        with self._lock:
+            return self._jobs.setdefault(folder, EngineJob(order, cache))
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        process.kill()
-        process.wait()
+class _Held:
+    """What a job holds while it builds: the child, the claim, and the folder that the child works in."""
+
+    def __init__(self, work: Path) -> None:
+        self.process: subprocess.Popen[bytes] | None = None
+        self.claim: int | None = None
+        self._work = work
+
+    def release(self) -> None:
+        """End it all; what was half built is removed."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        if self.claim is not None:
+            shutil.rmtree(self._work, ignore_errors=True)
+            os.close(self.claim)
+            self.claim = None
 
 
 def _visible(device: int) -> str:

@@ -369,13 +369,13 @@ def _short(text: str) -> str:
 
 
 def child(arguments: Sequence[str]) -> int:
-    """Build in a process of its own: told the order (JSON), the folder, and the seconds it may take.
+    """Build in a process of its own: told the order (JSON), the folder, the seconds it may take, and its parent.
 
     It writes its progress into the folder, and ends with its parent.
     """
-    text, target, limit = arguments
+    text, target, limit, parent = arguments
     folder, values = Path(target), json.loads(text)
-    threading.Thread(target=_end_with, args=(os.getppid(), float(limit)), daemon=True).start()
+    threading.Thread(target=_end_with, args=(int(parent), float(limit)), daemon=True).start()
 
     def tell(done: float, phase: str) -> None:
         write_json(folder / PROGRESS, {"done": done, "phase": phase})

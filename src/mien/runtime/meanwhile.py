@@ -93,7 +93,7 @@ class Meanwhile:
 
     Args:
         serving: the graph on CUDA.
-        job: builds the engine; it is started here.
+        job: builds the engine; it is started by the first run.
         opener: opens the engine.
     """
 
@@ -103,10 +103,6 @@ class Meanwhile:
         self._opening: threading.Thread | None = None
         self.serving = "cuda"
         self.notes: tuple[str, ...] = ()
-        try:
-            job.start()
-        except MienError as error:
-            self._give_up(str(error))
 
     def get_providers(self) -> Sequence[str]:
         """See `Graph`."""
@@ -133,7 +129,11 @@ class Meanwhile:
         with self._lock:
             if self._opening is not None or self.notes:
                 return
-            state = self._job.poll()
+            try:
+                state = self._job.start()
+            except (OSError, MienError) as error:
+                self._give_up(" ".join(str(error).split())[:300])
+                return
             if state == "done":
                 # Not a daemon: a process that ends within ONNX Runtime's code is aborted.
                 self._opening = threading.Thread(target=self._switch, name="mien-engine")

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 
 from mien.options import Device
 from mien.runtime.devices import DeviceSpec, Prepared, Settings
+from mien.runtime.engine_job import Jobs
 from mien.runtime.graph import Graph, Opener, open_graph
 from mien.runtime.meanwhile import open_tensorrt
 from mien.runtime.pool import Pool
@@ -32,6 +33,8 @@ class Runtime:
     prepare: Prepare | None = None
     """Makes a graph ready for a device other than the CPU; called once, before it is opened there first."""
     pool: Pool = field(default_factory=Pool, compare=False, repr=False)
+    jobs: Jobs = field(default_factory=Jobs, compare=False, repr=False)
+    """TensorRT engines that are being built; they go on while no graph that waits for them is open."""
 
     def open(
         self, model: Path | bytes, spec: DeviceSpec, threads: int, *, capture: bool = False, half: bool = False
@@ -49,7 +52,9 @@ class Runtime:
         if self.opener is not None:
             return self.opener(model, str(spec), threads)
         if spec.kind == "tensorrt" and self.settings.cache is not None and not capture:
-            return open_tensorrt(model, spec, threads, self.settings, half=half, open_one=open_graph)
+            return open_tensorrt(
+                model, spec, threads, self.settings, half=half, open_one=open_graph, make_job=self.jobs.get
+            )
         return open_graph(model, str(spec), threads, self.settings, capture=capture)
 
 
