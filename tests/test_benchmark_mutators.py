@@ -42,7 +42,12 @@ def test_a_change_is_made(source: str, wanted: str) -> None:
 
 @pytest.mark.parametrize(
     "source",
-    ["import numpy as np", '"""Text."""', "@register(ModelCard('a', 1))\nclass C:\n    pass", "def f(x: int = 1): pass"],
+    [
+        "import numpy as np",
+        '"""Text."""',
+        "@register(ModelCard('a', 1))\nclass C:\n    pass",
+        "def f(x: int = 1): pass",
+    ],
 )
 def test_what_tells_no_step_is_left_alone(source: str) -> None:
     assert made(source) == set()
