@@ -14,7 +14,7 @@ import numpy.typing as npt
 import onnxruntime as ort
 import pytest
 
-from mien.errors import DeviceError
+from mien.errors import DeviceError, ModelError
 from mien.runtime.batching import Run, run_on_cpu
 from mien.runtime.devices import DeviceSpec, Prepared, Settings
 from mien.runtime.engine_job import EngineJob, State
@@ -482,3 +482,73 @@ def test_a_graph_that_is_closed_and_opened_again_keeps_its_job(
         assert "TensorRT cannot read the model" in session.notes[0]
         assert session.replicas[0].evict()
     assert list(runtime.jobs._jobs.values()) == [job] and job.state == "failed"
+
+
+@pytest.mark.parametrize("folder", ["half", "batch"])
+def test_a_damaged_copy_is_made_anew_and_the_file_is_not_blamed(folder: str, file: Path, tmp_path: Path) -> None:
+    def session() -> Session:
+        prepare = preparation(tmp_path / "c", "fp16" if folder == "half" else "fp32")
+        return Session(file, Runtime("cuda:0", opener=lambda model, *_: Pretending(model, CUDA_NAME), prepare=prepare))
+
+    good = session().notes
+    (copy,) = (tmp_path / "c" / folder).glob("*.onnx")
+    copy.write_bytes(copy.read_bytes()[:100])
+    healed = session()
+    assert len(healed.notes) == 1
+    assert healed.notes[0].startswith("net.onnx: done with the file as it is, since what was made of it does not open")
+    np.testing.assert_array_equal(healed(np.ones((1, 32), np.float32))[0], np.ones((1, 32)))
+    assert not copy.exists()
+    assert session().notes == good and copy.exists()
+
+
+def test_a_damaged_copy_of_a_half_file_is_found_where_the_copy_is_made_from(file: Path, tmp_path: Path) -> None:
+    made = preparation(tmp_path / "c", "fp32")(file, CUDA)
+    assert isinstance(made.model, Path)
+    made.model.write_bytes(made.model.read_bytes()[:100])
+    healed = preparation(tmp_path / "c", "fp16")(file, CUDA)
+    assert healed.model == file and healed.notes[0].startswith("done with the file as it is, since what was made of")
+    assert preparation(tmp_path / "c", "fp16")(file, CUDA).notes == ("half precision",)
+
+
+def test_a_bad_file_is_blamed_and_what_was_made_stays(file: Path, tmp_path: Path) -> None:
+    prepare = preparation(tmp_path / "c", "fp16")
+    made = prepare(file, CUDA)
+
+    def broken(*_: Any) -> Graph:
+        raise RuntimeError("no kernel image")
+
+    with pytest.raises(ModelError, match=r"net\.onnx: cannot load the model \(no kernel image\); verify the file"):
+        Session(file, Runtime("cuda:0", opener=broken, prepare=prepare))
+    assert isinstance(made.model, Path) and made.model.exists()
+
+
+def test_an_engine_that_does_not_open_any_more_is_built_anew(file: Path, tmp_path: Path, tensorrt: None) -> None:
+    opening = Opening(file)
+    first = opening.graph(tmp_path / "e")
+    assert isinstance(first, Meanwhile)
+    settled(first, lambda: first.serving == "tensorrt")
+
+    class Damaged(Opening):
+        def __call__(self, model: Path | bytes, device: str, threads: int, settings: Settings) -> Graph:
+            graph = super().__call__(model, device, threads, settings)
+            if self.opened == ["model.onnx"]:
+                raise RuntimeError("cannot deserialize the engine")
+            return graph
+
+    again = Damaged(file)
+    second = again.graph(tmp_path / "e")
+    assert isinstance(second, Meanwhile)
+    settled(second, lambda: second.serving == "tensorrt")
+    assert again.opened == ["model.onnx", "net.onnx", "model.onnx"]
+    assert second.notes == ("its TensorRT engine does not open (cannot deserialize the engine), and was removed",)
+
+
+def test_a_copy_that_is_damaged_between_two_calls_gives_way_to_the_file(file: Path, tmp_path: Path) -> None:
+    prepare = preparation(tmp_path / "c", "fp32")
+    session = Session(file, Runtime("cuda:0", opener=lambda model, *_: Pretending(model, CUDA_NAME), prepare=prepare))
+    x = np.random.default_rng(0).random((3, 32), np.float32)
+    np.testing.assert_allclose(session(x)[0], x, rtol=1e-6)
+    (copy,) = (tmp_path / "c" / "batch").glob("*.onnx")
+    copy.write_bytes(b"")
+    assert session.replicas[0].evict()
+    np.testing.assert_allclose(session(x)[0], x, rtol=1e-6)  # which takes one item at a time

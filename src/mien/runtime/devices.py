@@ -80,6 +80,8 @@ class Prepared:
     """Items at a time that were measured to be fastest there; 0: not measured."""
     full: Path | bytes | None = None
     """The same in full precision, where `model` is in half precision; else None."""
+    kept: tuple[Path, ...] = ()
+    """Files that were made for it, which are made anew where they are not there: to be removed if they do not open."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -179,8 +180,14 @@ def settle(wrapper: Path, reason: str = "") -> None:
         write_json(wrapper.with_name(TESTED), {"tested": True})
         return
     write_json(wrapper.with_name(REFUSED), {"reason": reason})
+    discard(wrapper)
+
+
+def discard(wrapper: Path) -> None:
+    """Remove an engine that is of no use; it is built again unless it was refused."""
     for name in (TESTED, WRAPPER, ENGINE):
-        wrapper.with_name(name).unlink(missing_ok=True)
+        with suppress(OSError):
+            wrapper.with_name(name).unlink()
 
 
 def tensorrt() -> Any:
@@ -378,7 +385,7 @@ def child(arguments: Sequence[str]) -> int:
     threading.Thread(target=_end_with, args=(int(parent), float(limit)), daemon=True).start()
 
     def tell(done: float, phase: str) -> None:
-        write_json(folder / PROGRESS, {"done": done, "phase": phase})
+        write_json(folder / PROGRESS, {"done": done, "phase": phase}, lasting=False)
 
     try:
         build(Order(**values), folder / OUT, folder.parent / TIMING, tell)

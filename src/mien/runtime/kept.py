@@ -40,8 +40,11 @@ def key_of(*parts: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file that others only ever see whole.
+def write_whole(path: Path, data: bytes, *, lasting: bool = True) -> None:
+    """Write a file that others only ever see whole, also after the machine lost its power.
+
+    Args:
+        lasting: wait until it is on the disk.
 
     Raises:
         OutputError: it cannot be written there.
@@ -52,6 +55,9 @@ def write_whole(path: Path, data: bytes) -> None:
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
+                if lasting:
+                    file.flush()
+                    os.fsync(file.fileno())
             os.replace(name, path)
         except BaseException:
             with suppress(OSError):
@@ -63,9 +69,9 @@ def write_whole(path: Path, data: bytes) -> None:
         ) from error
 
 
-def write_json(path: Path, values: Mapping[str, Any]) -> None:
+def write_json(path: Path, values: Mapping[str, Any], *, lasting: bool = True) -> None:
     """Keep a small record; see `write_whole`."""
-    write_whole(path, json.dumps(values, indent=2, sort_keys=True).encode())
+    write_whole(path, json.dumps(values, indent=2, sort_keys=True).encode(), lasting=lasting)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

@@ -19,9 +19,10 @@ from mien.errors import DeviceError, MienError
 from mien.runtime.convert import PICTURES, fault
 from mien.runtime.devices import PROVIDERS, DeviceSpec, Settings
 from mien.runtime.engine_job import EngineJob
-from mien.runtime.engines import ENGINE, WORKSPACE, WRAPPER, Order, settle, tested
+from mien.runtime.engines import ENGINE, WORKSPACE, WRAPPER, Order, discard, settle, tested
 from mien.runtime.graph import NUMPY_TYPES, Graph, Value, open_graph, tensors
 from mien.runtime.kept import sha256_of
+from mien.runtime.memory import is_out_of_memory
 
 Open: TypeAlias = Callable[..., Graph]
 """`graph.open_graph`."""
@@ -56,9 +57,16 @@ def open_tensorrt(
     order = engine_order(model, spec, settings, half=half)
     if order is None or settings.cache is None:
         return open_one(model, str(spec), threads, settings)
+    notes = list[str]()
     wrapper = tested(order, settings.cache)
     if wrapper is not None:
-        return open_one(wrapper, str(spec), threads, settings)
+        try:
+            return open_one(wrapper, str(spec), threads, settings)
+        except Exception as error:
+            if isinstance(error, DeviceError) or is_out_of_memory(error):
+                raise
+            notes.append(f"its TensorRT engine does not open ({_line(error)}), and was removed")
+        discard(wrapper)
     serving = open_one(model, str(DeviceSpec("cuda", spec.ids)), threads, settings)
     if serving.get_providers()[0] != PROVIDERS["cuda"]:
         return serving  # nor would TensorRT load; the caller compares
@@ -66,6 +74,7 @@ def open_tensorrt(
         serving,
         make_job(order, settings.cache),
         lambda path: open_one(path, str(spec), threads, settings),
+        notes,
     )
 
 
@@ -95,14 +104,18 @@ class Meanwhile:
         serving: the graph on CUDA.
         job: builds the engine; it is started by the first run.
         opener: opens the engine.
+        notes: what is known to be wrong already, but does not keep an engine from being built.
     """
 
-    def __init__(self, serving: Graph, job: EngineJob, opener: Callable[[Path], Graph]) -> None:
+    def __init__(
+        self, serving: Graph, job: EngineJob, opener: Callable[[Path], Graph], notes: Sequence[str] = ()
+    ) -> None:
         self._graph, self._job, self._opener = serving, job, opener
         self._lock = threading.Lock()
         self._opening: threading.Thread | None = None
         self.serving = "cuda"
-        self.notes: tuple[str, ...] = ()
+        self.notes = tuple(notes)
+        self._given_up = False
 
     def get_providers(self) -> Sequence[str]:
         """See `Graph`."""
@@ -121,18 +134,19 @@ class Meanwhile:
         self, names: Sequence[str] | None, feeds: Mapping[str, npt.NDArray[Any]], options: ort.RunOptions
     ) -> Sequence[npt.NDArray[np.float32]]:
         """See `Graph`."""
-        if self.serving == "cuda" and self._opening is None and not self.notes:
+        if self.serving == "cuda" and self._opening is None and not self._given_up:
             self._look()
         return self._graph.run(names, feeds, options)
 
     def _look(self) -> None:
         with self._lock:
-            if self._opening is not None or self.notes:
+            if self._opening is not None or self._given_up:
                 return
             try:
-                state = self._job.start()
+                self._job.start()
+                state = self._job.poll()
             except (OSError, MienError) as error:
-                self._give_up(" ".join(str(error).split())[:300])
+                self._give_up(_line(error))
                 return
             if state == "done":
                 # Not a daemon: a process that ends within ONNX Runtime's code is aborted.
@@ -152,9 +166,9 @@ class Meanwhile:
                 reason = self._compare(graph)
                 settle(wrapper, reason)
         except Exception as error:
-            if isinstance(error, MemoryError):
-                raise
-            reason = " ".join(str(error).split())[:300]
+            reason = _line(error)
+            if not (isinstance(error, MienError) or is_out_of_memory(error)):
+                discard(wrapper)
         if reason:
             self._give_up(reason)
         else:
@@ -192,4 +206,9 @@ class Meanwhile:
         return feeds
 
     def _give_up(self, reason: str) -> None:
-        self.notes = (f"done with CUDA, since its TensorRT engine failed ({reason})",)
+        self._given_up = True
+        self.notes = (*self.notes, f"done with CUDA, since its TensorRT engine failed ({reason})")
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 import numpy.typing as npt
 import onnxruntime as ort
 
-from mien.errors import DeviceError, MienError
+from mien.errors import DeviceError, MienError, ModelError
 from mien.runtime import batching
 from mien.runtime.axes import dims_of, per_item
 from mien.runtime.batching import Run, RunOpener, best_batch, free_batch, is_free, load_onnx, probe_file, random_item
@@ -59,25 +59,39 @@ class Preparation:
         """
         if spec.kind not in BATCH_KINDS or (self.opener is None and not _is_there(spec, self.settings)):
             return Prepared(model)
-        sha256, notes = sha256_of(model), list[str]()
+        sha256 = sha256_of(model)
         by_hand = self._built_by_hand(sha256, spec)
         if by_hand is not None:
             return Prepared(by_hand, ("done with the TensorRT engine that was built by hand",), BATCHES[-1])
+        made = list[Path]()
+        try:
+            return self._made(model, spec, sha256, made)
+        except ModelError as error:
+            load_onnx(model)  # it may be the model itself
+            for path in made:
+                path.unlink(missing_ok=True)
+            return Prepared(model, (f"done with the file as it is, since what was made of it is damaged ({error})",))
+
+    def _made(self, model: Path | bytes, spec: DeviceSpec, sha256: str, kept: list[Path]) -> Prepared:
+        """What is made of the model; files are told in `kept` as soon as they are there."""
+        notes = list[str]()
         made: Path | bytes = model
         full: Path | bytes | None = None
         freed = free_batch(model, self.cache, sha256=sha256)
         if freed is not None:
             made, sha256 = freed, f"{sha256} freed {batching.RULES}"
+            kept += [freed] if isinstance(freed, Path) else []
         if spec.kind in HALF_KINDS and self._wanted(made):
             opener = self.opener or opener_on(spec, self.settings)
             twin = half(made, opener, device=_device(spec), cache=self.cache, sha256=sha256)
             if twin is not None:
                 full, made = (None, made) if twin.model is None else (made, twin.model)
                 notes.append(twin.note)
+                kept += [twin.model] if isinstance(twin.model, Path) else []
         batch = self._batch(made, spec, f"{sha256} {made == model}")
         if spec.kind == "tensorrt":
             notes += self._of_engine(made, spec, half=full is not None)
-        return Prepared(made, tuple(notes), batch, full)
+        return Prepared(made, tuple(notes), batch, full, tuple(kept))
 
     def _wanted(self, model: Path | bytes) -> bool:
         size = len(model) if isinstance(model, bytes) else model.stat().st_size

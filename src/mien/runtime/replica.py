@@ -139,15 +139,15 @@ class Replica:
             size = min(count - start, self.most or count)
             part = arrays if size == count else self.part(arrays, start, start + size)
             spec, half = self._spec, self._is_half()
-            serial, outputs = self._attempt(part, spec)
+            serial, outputs = self._attempt(part, size)
             if outputs is not None and half and not _finite(outputs):
                 self._to_full(serial)
             elif outputs is not None:
                 self._check_count(outputs, size, whole=whole and size == count)
                 parts.append(outputs)
                 start += size
-            elif self._spec is not spec:
-                reopened = False  # it went elsewhere, where other parts may fit
+            elif self._spec is not spec or size > (self.most or count):
+                reopened = False  # it went elsewhere meanwhile, or is another file
             elif size > 1:
                 self._halve(size)
             elif not reopened:
@@ -201,12 +201,42 @@ class Replica:
             except Exception as error:
                 if is_out_of_memory(error):
                     raise MemoryError from None
-                raise ModelError(
-                    f"{self._source.file}: cannot load the model ({reason(error)}); verify the file, or fetch it again"
-                ) from error
+                if model is not self._source.model:
+                    told = reason(error)
+                else:
+                    raise self._unreadable(error) from error
+            return self._as_it_is(told)
 
-    def _open_again(self) -> Graph | None:
-        """As `_open`; None when the device does not load any more, of which ONNX Runtime tells nobody."""
+    def _as_it_is(self, told: str) -> Graph:
+        """The model's own file, after what was made ready of it did not open: if it does, the other was damaged."""
+        assert self._prepared is not None
+        damaged, self._prepared = self._prepared, Prepared(self._source.model)
+        try:
+            graph = self._recorded(self._source.model)
+        except Exception as error:
+            self._prepared = damaged
+            if isinstance(error, DeviceError | MemoryError):
+                raise
+            if is_out_of_memory(error):
+                raise MemoryError from None
+            raise self._unreadable(error) from error
+        for path in damaged.kept:
+            path.unlink(missing_ok=True)
+        for note in damaged.notes:
+            self.notes.pop(("prepared", note), None)
+        self.most = 1 if self._split else None  # it may take one item at a time where the other took more
+        self.notes["prepared", "damaged"] = (
+            f"{self._source.name}: done with the file as it is, since what was made of it does not open ({told})"
+        )
+        return graph
+
+    def _unreadable(self, error: Exception) -> ModelError:
+        return ModelError(
+            f"{self._source.file}: cannot load the model ({reason(error)}); verify the file, or fetch it again"
+        )
+
+    def _open_again(self) -> Graph:
+        """As `_open`; the device may not load any more, of which ONNX Runtime tells nobody."""
         graph = self._open()
         if self._loaded(graph):
             return graph
@@ -221,7 +251,7 @@ class Replica:
             f"{self._source.name}: {self.device} does not load any more; done on the CPU from there on"
         )
         self._to_cpu()
-        return None
+        return self._open()
 
     def _loaded(self, graph: Graph) -> bool:
         """Whether it runs on the device that was asked for."""
@@ -262,8 +292,8 @@ class Replica:
             self.notes.update({("prepared", note): f"{self._source.name}: {note}" for note in self._prepared.notes})
         return self._prepared.model
 
-    def _attempt(self, arrays: Arrays, spec: DeviceSpec) -> tuple[int, Outputs | None]:
-        """The serial of the graph that was used, and its outputs, or None when memory ran out or it went elsewhere.
+    def _attempt(self, arrays: Arrays, size: int) -> tuple[int, Outputs | None]:
+        """The serial of the graph that was used, and its outputs, or None when memory ran out or it takes fewer items.
 
         Nothing of the graph is left in the caller's hands, or in an exception's, so that it can be freed.
         """
@@ -273,7 +303,7 @@ class Replica:
                 graph = self._graph = self._graph or self._open_again()
             except MemoryError:
                 return serial, None
-            if graph is None or self._spec is not spec:
+            if size > (self.most or size):
                 return serial, None
             self._uses += 1
         try:
