@@ -58,6 +58,13 @@ def close(a: Any, b: Any, atol: float) -> None:
     np.testing.assert_allclose(np.asarray(a, np.float64), np.asarray(b, np.float64), atol=atol)
 
 
+def threshold_of(count: int, image: ByteArray, size: tuple[int, int] = (640, 640)) -> float:
+    """Score that lets so many hits of the stand-in through, of which many overlap."""
+    outputs, _ = pack.look(File(standin(*FILES["det_10g"])), image, size)
+    scores = np.sort(np.concatenate([output.ravel() for output in outputs[:3]]))[::-1]
+    return float(scores[count] + scores[count + 1]) / 2
+
+
 @pytest.mark.parametrize("shape", [(512, 512), (300, 500), (500, 260)])
 @pytest.mark.parametrize("size", [(640, 640), (320, 256)])
 def test_a_pack_gives_insightfaces_numbers(
@@ -69,11 +76,9 @@ def test_a_pack_gives_insightfaces_numbers(
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         app = FaceAnalysis(name="buffalo_l", root=root)
-    # Stand-ins see faces everywhere; the threshold lets sixty through, of which many overlap.
+    # Stand-ins see faces everywhere.
     files = {stem: File(standin(task, name)) for stem, (task, name) in FILES.items()}
-    outputs, _ = pack.look(files["det_10g"], image, size)
-    scores = np.sort(np.concatenate([output.ravel() for output in outputs[:3]]))[::-1]
-    threshold = float(scores[60] + scores[61]) / 2
+    threshold = threshold_of(60, image, size)
     app.prepare(ctx_id=-1, det_thresh=threshold, det_size=size)
     faces, wanted = app.get(image), pack.faces(files, image, size, threshold)
     assert len(faces) == len(wanted) > 5
@@ -104,7 +109,7 @@ def test_the_store_is_as_good_as_the_folder(
         add(store, root / "models" / "buffalo_l" / f"{stem}.onnx", name)
     apps = [FaceAnalysis(root=tmp_path / "nothing"), FaceAnalysis(root=root)]
     for app in apps:
-        app.prepare(-1, det_thresh=0.612)
+        app.prepare(-1, det_thresh=threshold_of(60, portrait))
     ours, theirs = (app.get(portrait, max_num=3) for app in apps)
     assert len(ours) == 3
     for a, b in zip(ours, theirs, strict=True):
@@ -155,7 +160,7 @@ def test_one_warning_names_what_is_missing_and_what_to_do(tmp_path: Path, root: 
 
 def test_allowed_modules(root: Path, portrait: ByteArray, tmp_path: Path) -> None:
     app = FaceAnalysis(root=root, allowed_modules=["detection", "genderage"])
-    app.prepare(-1, det_thresh=0.612)
+    app.prepare(-1, det_thresh=threshold_of(60, portrait))
     assert set(app.models) == {"detection", "genderage"} and app.det_model is app.models["detection"]
     (face,) = app.get(portrait, max_num=1)
     assert set(face) == {"bbox", "kps", "det_score", "gender", "age"}
@@ -170,7 +175,7 @@ def test_allowed_modules(root: Path, portrait: ByteArray, tmp_path: Path) -> Non
 @pytest.mark.parametrize("metric", ["default", "max"])
 def test_the_largest_faces_are_kept(root: Path, portrait: ByteArray, metric: str) -> None:
     app = FaceAnalysis(root=root, allowed_modules=["detection"])
-    app.prepare(-1, det_thresh=0.61)
+    app.prepare(-1, det_thresh=threshold_of(200, portrait))
     every = app.get(portrait)
     assert len(every) > 5
     assert [face.det_score for face in every] == sorted((face.det_score for face in every), reverse=True)
@@ -185,14 +190,51 @@ def test_the_largest_faces_are_kept(root: Path, portrait: ByteArray, metric: str
     np.testing.assert_array_equal([face.bbox for face in kept], [face.bbox for face in best])
 
 
-def test_a_gpu_that_is_not_there_is_an_error(root: Path) -> None:
-    with pytest.raises(DeviceError, match=r"^ctx_id=0: .*cuda.*; ctx_id=-1 runs on the CPU$"):
-        FaceAnalysis(root=root).prepare(ctx_id=0)
-    app = FaceAnalysis(root=root, providers=["CPUExecutionProvider"])
+MODULES = {"detection", "recognition", "landmark_2d_106", "landmark_3d_68", "genderage"}
+CUDA, CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "device"),
+    [
+        ({}, "cuda:0"),
+        ({"providers": [CUDA, CPU]}, "cuda:0"),
+        ({"providers": [(CUDA, {"device_id": "1"}), CPU]}, "cuda:1"),
+        ({"providers": [CUDA, CPU], "provider_options": [{"device_id": 2}, {}]}, "cuda:2"),
+        ({"provider_options": [{}]}, "cuda:0"),
+        ({"providers": ("AzureExecutionProvider", "TensorrtExecutionProvider", CPU), "session": None}, "tensorrt:0"),
+    ],
+)
+def test_the_cpu_of_a_list_stands_in_for_a_gpu_that_is_not_there(
+    root: Path, arguments: dict[str, Any], device: str
+) -> None:
+    app = FaceAnalysis(root=root, **arguments)
+    with pytest.warns(UserWarning, match=rf"^running on {CPU}, since .* did not load \(device '{device}' is") as caught:
+        app.prepare(ctx_id=0)
+    assert len(caught) == 1 and set(app.models) == MODULES
+
+
+def test_a_provider_that_mien_does_not_know_is_passed_over_where_the_cpu_is_named(root: Path) -> None:
+    app = FaceAnalysis(root=root, providers=["QNNExecutionProvider", CPU])
+    with pytest.warns(UserWarning, match=r"^running on CPU.*, since QNN.* did not load \(mien does not know QNN"):
+        app.prepare(ctx_id=0)
+
+
+@pytest.mark.parametrize("providers", [[CPU], [CPU, CUDA], ["AzureExecutionProvider", CPU], [(CPU, {})]])
+def test_the_cpu_as_first_choice_needs_no_warning(root: Path, providers: Any) -> None:
+    app = FaceAnalysis(root=root, providers=providers)
     app.prepare(ctx_id=0)
-    assert set(app.models) == {"detection", "recognition", "landmark_2d_106", "landmark_3d_68", "genderage"}
-    with pytest.raises(DeviceError, match="tensorrt"):
-        FaceAnalysis(root=root, providers=["TensorrtExecutionProvider", "CPUExecutionProvider"]).prepare(ctx_id=3)
+    assert set(app.models) == MODULES
+
+
+def test_a_gpu_that_is_not_there_is_an_error_without_the_cpu(root: Path) -> None:
+    with pytest.raises(DeviceError, match=r"^ctx_id=0: .*cuda:0.*; ctx_id=-1 runs on the CPU$"):
+        FaceAnalysis(root=root, providers=[CUDA]).prepare(ctx_id=0)
+    app = FaceAnalysis(root=root, providers=["TensorrtExecutionProvider", CUDA])
+    with pytest.raises(DeviceError, match="tensorrt:3"):
+        app.prepare(ctx_id=3)
+    app.prepare(ctx_id=-1)
+    assert set(app.models) == MODULES
 
 
 def test_what_cannot_be_done_is_told(root: Path, tmp_path: Path, portrait: ByteArray) -> None:

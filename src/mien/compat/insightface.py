@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ import numpy as np
 
 from mien.color import as_bytes
 from mien.compat.packs import MODULES, Found, advice, find_pack
+from mien.compat.providers import Providers, Wish, wishes
 from mien.errors import DeviceError, InputError, OptionsError
 from mien.faces import FaceFinder
 from mien.geometry import template_matrix, warp
@@ -35,6 +36,8 @@ from mien.zoo.contracts import Attribute, Embedder, Landmarker
 from mien.zoo.registry import Zoo
 
 __all__ = ["Face", "FaceAnalysis"]
+
+CPU = (Wish(PROVIDERS["cpu"], "cpu"),)
 
 
 class Face(dict[str, Any]):
@@ -76,7 +79,10 @@ class FaceAnalysis:
         name: of a pack: buffalo_l, buffalo_m, buffalo_s, buffalo_sc or antelopev2, or a folder of such files.
         root: files are looked for in root/models/name first, and then in mien's store.
         allowed_modules: of `packs.MODULES`; `detection` must be one. None: all.
-        providers: ONNX Runtime's; the first decides. None: CUDA where `ctx_id` asks for a GPU.
+        providers: ONNX Runtime's, some perhaps as (name, options); the first that loads is used, and a warning tells of
+            those that did not. Of their options only `device_id` counts. None: CUDA, then the CPU.
+        provider_options: of each provider in turn.
+        others: are left alone, as InsightFace does.
 
     Raises:
         OptionsError: no such pack, module or provider.
@@ -87,7 +93,9 @@ class FaceAnalysis:
         name: str = "buffalo_l",
         root: str | os.PathLike[str] = "~/.insightface",
         allowed_modules: Collection[str] | None = None,
-        providers: Sequence[str] | None = None,
+        providers: Providers | None = None,
+        provider_options: Sequence[Mapping[str, Any]] | None = None,
+        **others: Any,
     ) -> None:
         if allowed_modules is not None and "detection" not in allowed_modules:
             raise OptionsError("allowed_modules: detection is missing; add it, or nothing is found")
@@ -96,7 +104,7 @@ class FaceAnalysis:
         pack = find_pack(name, folder, zoo.store, allowed_modules)
         if pack.missing:
             warnings.warn(advice(name, folder, pack.missing), UserWarning, stacklevel=2)
-        self._kind = _kind(providers)
+        self._wishes = wishes(providers, provider_options)
         self._store, self._pack = zoo.store, pack.found
         self._wanted = tuple(module for module in MODULES if allowed_modules is None or module in allowed_modules)
         self.models: dict[str, Any] = {}
@@ -107,28 +115,43 @@ class FaceAnalysis:
         """Load the models.
 
         Args:
-            ctx_id: number of the GPU; negative: the CPU.
+            ctx_id: number of the GPU, unless the provider's options say another; negative: the CPU.
             det_thresh: score below which a face is ignored.
             det_size: width and height of what the detector sees, multiples of 32.
 
         Raises:
-            DeviceError: that GPU is not there.
+            DeviceError: none of the providers loads.
             OptionsError, ModelError: see `Zoo.load`.
         """
         if any(side <= 0 or side % 32 for side in det_size):
             raise OptionsError(f"det_size={tuple(det_size)}: sides must be multiples of 32, such as (640, 640)")
-        kind = "cpu" if ctx_id < 0 else self._kind
-        zoo = Zoo(kind if kind in ("cpu", "coreml") else f"{kind}:{ctx_id}", store=self._store)
-        options = AnalyzeOptions(device=zoo.device, min_score=det_thresh, detect_size=max(det_size))
         self.det_thresh, self.det_size = det_thresh, (int(det_size[0]), int(det_size[1]))
-        try:
-            self.models = {module: self._load(zoo, module) for module in self._wanted if module in self._pack}
-            if "detection" not in self.models:
-                self.models["detection"] = FaceFinder(zoo, options)
-            if "recognition" in self._wanted:
-                self.models.setdefault("recognition", zoo.load("embedder", "mobilefacenet"))
-        except DeviceError as error:
-            raise DeviceError(f"ctx_id={ctx_id}: {error}; ctx_id=-1 runs on the CPU") from error
+        failed: list[tuple[str, DeviceError]] = []
+        for wish in CPU if ctx_id < 0 else self._wishes:
+            try:
+                self.models = self._loaded(wish.device(ctx_id), wish.provider)
+            except DeviceError as error:
+                failed.append((wish.provider, error))
+                continue
+            if failed:
+                reasons = "; ".join(f"{provider} did not load ({error})" for provider, error in failed)
+                warnings.warn(f"running on {wish.provider}, since {reasons}", UserWarning, stacklevel=2)
+            return
+        first = failed[0][1]
+        raise DeviceError(f"ctx_id={ctx_id}: {first}; ctx_id=-1 runs on the CPU") from first
+
+    def _loaded(self, device: str, provider: str) -> dict[str, Any]:
+        """What each module runs, on one device."""
+        if not device:
+            raise DeviceError(f"mien does not know {provider}")
+        zoo = Zoo(device, store=self._store)
+        options = AnalyzeOptions(device=device, min_score=self.det_thresh, detect_size=max(self.det_size))
+        models = {module: self._load(zoo, module) for module in self._wanted if module in self._pack}
+        if "detection" not in models:
+            models["detection"] = FaceFinder(zoo, options)
+        if "recognition" in self._wanted:
+            models.setdefault("recognition", zoo.load("embedder", "mobilefacenet"))
+        return models
 
     @property
     def det_model(self) -> Any:
@@ -198,16 +221,6 @@ class FaceAnalysis:
             _guess(model, rgb, faces)
         else:
             _mark(module, model, rgb, faces)
-
-
-def _kind(providers: Sequence[str] | None) -> str:
-    """The kind of device of the first provider."""
-    if not providers:
-        return "cuda"
-    kinds = {provider: kind for kind, provider in PROVIDERS.items()}
-    if providers[0] not in kinds:
-        raise OptionsError(f"providers: {providers[0]!r} is not known; choose from {', '.join(kinds)}")
-    return kinds[providers[0]]
 
 
 def _letterbox(rgb: ByteArray, size: tuple[int, int]) -> tuple[ByteArray, float]:
