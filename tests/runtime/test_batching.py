@@ -11,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import pytest
+from google.protobuf.message import EncodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
+from onnx.shape_inference import InferenceError
 
 from benchmarks.standins import STAND_INS
 from mien.errors import ModelError
@@ -327,3 +329,45 @@ def test_difference_is_relative_and_infinite_where_it_means_nothing() -> None:
     assert difference(a + 1, a) == pytest.approx(0.01)
     assert difference(a[:1], a) == float("inf")
     assert difference(a, a * np.nan) == float("inf")
+
+
+def test_a_failure_that_passes_is_no_verdict(tmp_path: Path) -> None:
+    model = graph([node("Relu", ["x"], "y")], {"x": (1, 3)}, {"y": (1, 3)})
+    fails = [True]
+
+    def flaky(file: Path | bytes) -> Run:
+        if fails and fails.pop():
+            raise RuntimeError("Resource temporarily unavailable")
+        return run_on_cpu(file)
+
+    assert free_batch(model, tmp_path, opener=flaky) is None
+    assert isinstance(free_batch(model, tmp_path, opener=flaky), Path)
+
+
+MISREAD = graph(
+    [
+        node("Transpose", ["x"], "t", perm=[1, 0]), node("Compress", ["t", "c"], "f"),
+        node("Transpose", ["f"], "g", perm=[0]), node("Reshape", ["g", "s"], "y"),
+    ],
+    {"x": (1, 4)}, {"y": (1, 4)}, {}, c=np.ones(4, bool), s=np.array([1, 4]),
+)  # fmt: skip
+"""Compress flattens, which no rule knows, so that the batch is sought in a dimension that is not there."""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [None, ValueError("x"), KeyError("x"), ZeroDivisionError(), EncodeError("too large"), InferenceError("no shape")],
+)
+def test_graphs_that_the_rules_misread_cannot_be_freed(
+    error: Exception | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if error is None:
+        assert Session(MISREAD, "cpu")(np.ones((1, 4), np.float32))[0].shape == (1, 4)
+    else:
+
+        def free(self: object) -> None:
+            raise error
+
+        monkeypatch.setattr("mien.runtime.axes.Freer.free", free)
+    assert free_batch(MISREAD, tmp_path) is None
+    assert len(list(tmp_path.glob("batch/*.json"))) == 1

@@ -208,3 +208,25 @@ def test_large_values_are_not_asked_of_a_network_that_does_not_bear_them() -> No
     model = graph(nodes, {"x": (1, 3, 8, 8)}, {"y": (1, 100, 8, 8)}, {}, w=np.ones((100, 3, 1, 1), np.float32))
     found = half(model, run_on_cpu)
     assert found is not None and found.note == "half precision"
+
+
+@pytest.mark.parametrize(
+    ("fails", "note"),
+    [
+        (1, "full precision, since the test of half precision did not run"),
+        (2, "half precision, but for sums and divisions"),
+        (3, "half precision"),
+    ],
+)
+def test_a_failure_that_passes_is_no_verdict(fails: int, note: str, tmp_path: Path) -> None:
+    good = Opener()
+
+    def flaky(model: Path | bytes) -> Run:
+        run = good(model)
+        if good.opened == fails:
+            raise RuntimeError("CUBLAS failure 1: CUBLAS_STATUS_NOT_INITIALIZED")
+        return run
+
+    first, second = (half(PLAIN, flaky, cache=tmp_path) for _ in range(2))
+    assert first is not None and first.note == note
+    assert second is not None and second.note == "half precision"

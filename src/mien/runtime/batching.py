@@ -73,30 +73,55 @@ def free_batch(
     """
     run = opener or run_on_cpu
     if cache is None:
-        return _freed(model, run)
+        return _freed(model, run)[0]
     name = key_of(sha256 or sha256_of(model), "free batch", RULES)
     path, refused = cache / "batch" / f"{name}.onnx", cache / "batch" / f"{name}.json"
     if not path.exists() and not refused.exists():
         with alone(path):
             if not path.exists() and not refused.exists():
-                made = _freed(model, run)
-                if made is None:
-                    write_json(refused, {"free": False})
-                else:
+                made, lasting = _freed(model, run)
+                if made is not None:
                     write_whole(path, made)
+                elif lasting:
+                    write_json(refused, {"free": False})
     return path if path.exists() else None
 
 
-def _freed(model: Path | bytes, opener: RunOpener) -> bytes | None:
+def _freed(model: Path | bytes, opener: RunOpener) -> tuple[bytes | None, bool]:
+    """What is made, if anything, and whether that follows from the file."""
     made = load_onnx(model)
     if made is None or not _is_fixed(made):
-        return None
+        return None, True
     inputs = [value for value in made.graph.input if value.name not in {t.name for t in made.graph.initializer}]
-    feeds = [feed for feed in (random_item(inputs, seed) for seed in range(3)) if feed is not None]
-    Freer(made).free()
-    data = bytes(made.SerializeToString())
     names = {value.name for value in inputs if per_item(dims_of(value))}
-    return data if names and feeds and _proved(model, data, feeds, names, opener) else None
+    try:
+        feeds = [feed for feed in (random_item(inputs, seed) for seed in range(3)) if feed is not None]
+        data = _rewritten(made) if names and feeds else None
+    except (ValueError, LookupError, TypeError, ArithmeticError):
+        data = None  # the rules misread an unusual graph
+    if data is None:
+        return None, True
+    try:
+        run = opener(model)
+        singles = [list(run(feed)) for feed in feeds]
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise  # says nothing of the graph
+        return None, False
+    del run  # of two copies of a large model only one is held
+    return (data if _proved(data, singles, feeds, names, opener) else None), True
+
+
+def _rewritten(made: Any) -> bytes | None:
+    """A parsed file with a free batch, as the rules see it; None where they do not."""
+    from google.protobuf.message import EncodeError
+    from onnx.shape_inference import InferenceError
+
+    try:
+        Freer(made).free()
+        return bytes(made.SerializeToString())
+    except (InferenceError, EncodeError):
+        return None
 
 
 def load_onnx(model: Path | bytes) -> Any:
@@ -176,12 +201,13 @@ def run_on_cpu(model: Path | bytes) -> Run:
 
 
 def _proved(
-    original: Path | bytes, made: bytes, feeds: Sequence[Mapping[str, Array]], items: set[str], opener: RunOpener
+    made: bytes,
+    singles: Sequence[Sequence[Array]],
+    feeds: Sequence[Mapping[str, Array]],
+    items: set[str],
+    opener: RunOpener,
 ) -> bool:
     try:
-        run = opener(original)
-        singles = [list(run(feed)) for feed in feeds]
-        del run  # of two copies of a large model only one is held
         run = opener(made)
         one, together = run(feeds[0]), run(_joined(feeds, items))
     except Exception as error:

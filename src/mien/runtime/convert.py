@@ -76,7 +76,7 @@ def half(
         MemoryError: the device has no memory left for the test.
     """
     if cache is None:
-        return _tried(model, opener, None, "")
+        return _tried(model, opener, None, "")[0]
     sha256 = sha256 or sha256_of(model)
     verdict = cache / "half" / f"{key_of(sha256, RULES, *device)}.json"
     kept = _kept(read_json(verdict), cache, sha256)
@@ -86,9 +86,10 @@ def half(
         kept = _kept(read_json(verdict), cache, sha256)
         if kept is not None:
             return kept[0]
-        made = _tried(model, opener, cache, sha256)
+        made, lasting = _tried(model, opener, cache, sha256)
         path = made.model.name if made is not None and isinstance(made.model, Path) else None
-        write_json(verdict, {"file": path, "note": None if made is None else made.note})
+        if lasting:
+            write_json(verdict, {"file": path, "note": None if made is None else made.note})
         return made
 
 
@@ -104,27 +105,34 @@ def _kept(record: Mapping[str, Any] | None, cache: Path, sha256: str) -> tuple[H
     return (Half(path, str(record["note"])),) if path.exists() else None
 
 
-def _tried(model: Path | bytes, opener: RunOpener, cache: Path | None, sha256: str) -> Half | None:
+def _tried(model: Path | bytes, opener: RunOpener, cache: Path | None, sha256: str) -> tuple[Half | None, bool]:
+    """What is found, and whether that follows from the file: a graph that does not run may do so another day."""
     made = load_onnx(model)
     if made is None or not has_float32_weights(made):
-        return None
+        return None, True
     feeds = _feeds(made)
     if not feeds:
-        return Half(None, "full precision, since its inputs are of a kind that cannot be tested")
+        return Half(None, "full precision, since its inputs are of a kind that cannot be tested"), True
     wanted = _outputs(model, opener, feeds)
-    if wanted is None or not _finite(wanted[0]):
-        return Half(None, "full precision, since random inputs give it no finite outputs to compare with")
+    if wanted is None:
+        return Half(None, "full precision, since the test of half precision did not run"), False
+    if not _finite(wanted[0]):
+        return Half(None, "full precision, since random inputs give it no finite outputs to compare with"), True
     # A network that takes small values need not bear large ones.
     feeds = [feed for feed, outputs in zip(feeds, wanted, strict=True) if _finite(outputs)]
     wanted = [outputs for outputs in wanted if _finite(outputs)]
-    told = ""
+    told, lasting = "", True
     for level in (0, 1):
         twin = _twin(model, level, cache, sha256)
-        found = None if twin is None else _outputs(twin, opener, feeds)
-        told = "it cannot be converted" if found is None else _worst(found, wanted)
-        if not told and twin is not None:
-            return Half(twin, "half precision" + (", but for sums and divisions" if level else ""))
-    return Half(None, f"full precision, since in half precision {told}")
+        if twin is None:
+            told = "it cannot be converted"
+            continue
+        found = _outputs(twin, opener, feeds)
+        told = "it does not run" if found is None else _worst(found, wanted)
+        lasting = lasting and found is not None
+        if not told:
+            return Half(twin, "half precision" + (", but for sums and divisions" if level else "")), lasting
+    return Half(None, f"full precision, since in half precision {told}"), lasting
 
 
 def _feeds(made: Any) -> list[dict[str, npt.NDArray[Any]]]:
