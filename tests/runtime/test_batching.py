@@ -20,7 +20,7 @@ from onnx.shape_inference import InferenceError
 from benchmarks.standins import STAND_INS
 from mien.errors import ModelError
 from mien.runtime import batching
-from mien.runtime.batching import best_batch, difference, free_batch, run_batch, run_on_cpu
+from mien.runtime.batching import Run, best_batch, difference, free_batch, run_batch, run_on_cpu
 from mien.runtime.session import Session
 from tests.stand_ins import graph, node
 

@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mien import api
 from mien.errors import ModelError, OptionsError
 from mien.options import AnalyzeOptions
 from mien.runtime.graph import open_graph
@@ -236,7 +235,7 @@ def test_a_session_whose_graph_was_closed_opens_it_again_and_keeps_its_contract(
 
 
 def test_a_zoo_keeps_to_the_limit_of_the_options_and_tells_what_it_closed() -> None:
-    zoo = api._zoo(AnalyzeOptions(device="cpu", memory_limit=1, precision="fp32"))
+    zoo = Zoo.of(AnalyzeOptions(device="cpu", memory_limit=1, precision="fp32"))
     assert zoo._runtime.pool.limit == 1_000_000
     assert isinstance(zoo._runtime.prepare, Preparation) and zoo._runtime.prepare.precision == "fp32"
     crops = np.zeros((1, 112, 112, 3), np.uint8)
@@ -245,7 +244,7 @@ def test_a_zoo_keeps_to_the_limit_of_the_options_and_tells_what_it_closed() -> N
     zoo.load("masker", "occluder")
     np.testing.assert_array_equal(embedder(crops), before)
     assert zoo.notes == ("networks were closed 2 times to keep to --memory-limit; raise it if that is slow",)
-    assert api._zoo(AnalyzeOptions(device="cpu")).notes == ()
+    assert Zoo.of(AnalyzeOptions(device="cpu")).notes == ()
 
 
 def test_a_graph_that_runs_is_not_closed() -> None:

@@ -269,3 +269,22 @@ def test_a_device_that_is_gone_gives_way_to_the_cpu() -> None:
         "net: cuda:0 does not load any more; done on the CPU from there on",
     )
     assert device.models == [b"ready", b"ready", b""] and device.batches == [1, 1, 1]
+
+
+@pytest.mark.parametrize("without", ["cuda:0", "cuda:1"])
+def test_a_replica_that_takes_one_item_at_a_time_gets_its_part_one_by_one(without: str) -> None:
+    """The device has no room for the network, so that the CPU does its part, with the file as it is."""
+    fixed = FakeDevice(
+        inputs=(Value("x", (1, 3)), Value("shift", (1, 3))), outputs=(Value("y", (1, 3)), Value("sums", (1,)))
+    )
+    free = FakeDevice(opening=lambda device: device == without)
+
+    def opener(model: Path | bytes, device: str, threads: int) -> Any:
+        return (fixed if device == "cpu" else free).open(model, device, threads)
+
+    session = Session(b"", Runtime("cuda:0,1", "cpu", opener, prepare=Preparing()), name="net")
+    assert session.inputs[0].shape == ("batch", 3)
+    for _ in range(2):
+        check(session(X, SHIFT))
+    check(session(X[:1], SHIFT), X[:1])
+    assert set(fixed.batches) == {1} and 5 in free.batches

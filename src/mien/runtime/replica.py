@@ -126,6 +126,16 @@ class Replica:
         self._graph = graph  # last, since from now on others may close it
         return self._loaded(graph)
 
+    def follow(self, other: Replica) -> None:
+        """Take batches as another replica of the same network does; one by one where this graph takes no more."""
+        if self._split != other._split:
+            self._split, self.most = other._split, 1
+
+    @property
+    def is_split(self) -> bool:
+        """Whether any of its inputs hold one item per row, of any number."""
+        return any(self._split)
+
     def __call__(self, arrays: Arrays, *, whole: bool = True) -> Outputs:
         """Run once; arrays in the order of `inputs`, results in the order of `outputs`.
 

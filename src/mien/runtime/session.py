@@ -55,7 +55,11 @@ class Session:
         """Which device `auto` took, and why; empty for one that was asked for."""
         self.replicas = self._start()
         """The graph on each of its devices."""
-        self.inputs, self.outputs = self.replicas[0].inputs, self.replicas[0].outputs
+        # One that fell to the CPU has the file as it is, which may take one item at a time where others take more.
+        first = next((replica for replica in self.replicas if replica.is_split), self.replicas[0])
+        for replica in self.replicas:
+            replica.follow(first)
+        self.inputs, self.outputs = first.inputs, first.outputs
         self._lock = threading.Lock()
         self._threads: ThreadPoolExecutor | None = None
 
