@@ -132,3 +132,22 @@ def test_what_cannot_be_recorded_runs_as_it_is_with_a_note(cuda: FakeCuda) -> No
     (note,) = session.notes
     assert note.startswith("net: not recorded as a CUDA graph ([ONNXRuntimeError] : 1 : FAIL : This session cannot")
     assert "\n" not in note
+
+
+def test_waiting_for_the_memory_is_not_running(cuda: FakeCuda) -> None:
+    """Else calls that wait for each other count as hung."""
+    session, x = Session(SCALE, Runtime("cuda", cuda_graphs=True)), np.ones((2, 3), np.float32)
+    (replica,) = session.replicas
+    graph = replica._graph
+    assert isinstance(graph, Recorded)
+    results: list[Any] = []
+    threads = [threading.Thread(target=lambda: results.append(session(x)[0])) for _ in range(3)]
+    with graph.turn:
+        for thread in threads:
+            thread.start()
+        threads[0].join(0.2)
+        assert all(thread.is_alive() for thread in threads)
+        assert replica.running == set()
+    for thread in threads:
+        thread.join(20)
+    assert len(results) == 3 and all((result == 2).all() for result in results)

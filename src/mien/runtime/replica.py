@@ -325,7 +325,7 @@ class Replica:
 
     def _run(self, graph: Graph, arrays: Arrays) -> Outputs | None:
         feeds = {tensor.name: array for tensor, array in zip(self.inputs, arrays, strict=True)}
-        with self._one:
+        with self._one, getattr(graph, "turn", contextlib.nullcontext()):
             call = Call(ort.RunOptions())
             call.options.log_severity_level = 4
             self.running.add(call)
