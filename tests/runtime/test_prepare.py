@@ -15,13 +15,13 @@ import onnxruntime as ort
 import pytest
 
 from mien.errors import DeviceError, ModelError
-from mien.runtime.batching import Run, run_on_cpu
+from mien.runtime.batching import Run, probe_file, run_on_cpu
 from mien.runtime.devices import DeviceSpec, Prepared, Settings
 from mien.runtime.engine_job import EngineJob, State
 from mien.runtime.engines import Order, build, build_engine, folder_of
 from mien.runtime.graph import Graph, Value, open_graph
 from mien.runtime.meanwhile import Meanwhile, engine_order, is_engine, open_tensorrt
-from mien.runtime.prepare import Precision, Preparation
+from mien.runtime.prepare import Precision, Preparation, device_key
 from mien.runtime.session import Runtime, Session
 from tests.stand_ins import graph, node
 
@@ -552,3 +552,29 @@ def test_a_copy_that_is_damaged_between_two_calls_gives_way_to_the_file(file: Pa
     copy.write_bytes(b"")
     assert session.replicas[0].evict()
     np.testing.assert_allclose(session(x)[0], x, rtol=1e-6)  # which takes one item at a time
+
+
+def test_what_was_measured_of_one_file_is_not_taken_for_another(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys: list[str] = []
+
+    def keep(cache: Path, key: Sequence[object], *rest: Any) -> Path:
+        path = probe_file(cache, key, *rest)
+        keys.append(path.name)
+        return path
+
+    monkeypatch.setattr("mien.runtime.prepare.probe_file", keep)
+    for precision, memory in (("fp16", 0), ("fp32", 0), ("auto", 0), ("fp32", 1), ("fp32", 0)):
+        preparation(tmp_path / "c", precision, gpu_memory=memory)(file, CUDA)  # type: ignore[arg-type]
+    assert len(keys) == 5 and len(set(keys)) == 4 and keys[1] == keys[4]
+
+
+def test_devices_without_a_name_are_told_apart_by_number_and_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = (device_key(DeviceSpec("directml", (index,))) for index in (0, 1))
+    assert first[:2] == second[:2] == ("directml", "unknown") and first != second
+    monkeypatch.setattr("mien.runtime.prepare.gpu_name", lambda index: "NVIDIA H200")
+    assert device_key(DeviceSpec("cuda", (0,))) == device_key(DeviceSpec("cuda", (1,)))
+    assert device_key(DeviceSpec("rocm"))[1] == "unknown", "the name would be that of an NVIDIA GPU beside it"
+    monkeypatch.setattr("platform.node", lambda: "elsewhere")
+    assert device_key(DeviceSpec("directml", (0,))) != first

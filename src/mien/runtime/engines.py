@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import platform
 import shutil
 import sys
 import threading
@@ -24,7 +25,7 @@ from mien.runtime.axes import dims_of, per_item
 from mien.runtime.batching import free_batch, load_onnx
 from mien.runtime.convert import converted, has_float32_weights
 from mien.runtime.kept import key_of, read_json, sha256_of, write_json, write_whole
-from mien.runtime.nvml import gpu_name
+from mien.runtime.nvml import UNKNOWN, gpu_name
 
 Progress: TypeAlias = Callable[[float, str], None]
 """Called with the part that is done, 0 to 1, and the name of what goes on."""
@@ -139,7 +140,9 @@ def folder_of(order: Order, cache: Path) -> Path:
     """
     profile = sorted((name, [list(shape) for shape in shapes]) for name, shapes in order.profile.items())
     version = str(tensorrt().__version__)
-    return cache / key_of(order.sha256, gpu_name(order.device), version, order.fp16, profile, BATCHES)
+    gpu = gpu_name(order.device)
+    place = (platform.node(), order.device) if gpu == UNKNOWN else ()
+    return cache / key_of(order.sha256, gpu, *place, version, order.fp16, profile, BATCHES)
 
 
 def built(order: Order, cache: Path) -> Path | None:

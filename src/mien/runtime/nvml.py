@@ -67,9 +67,12 @@ class Nvml:
         return call(self._handle, *arguments) == 0
 
 
+UNKNOWN = "unknown"
+
+
 def gpu_name(index: int = 0) -> str:
-    """Product name of a GPU, or `unknown`: what is measured or built for it is kept under that name."""
-    return Nvml(index).name or "unknown"
+    """Product name of a GPU, or `UNKNOWN`: what is measured or built for it is kept under that name."""
+    return Nvml(index).name or UNKNOWN
 
 
 @cache

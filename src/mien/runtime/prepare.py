@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +23,7 @@ from mien.runtime.graph import open_graph
 from mien.runtime.kept import read_json, sha256_of, write_json
 from mien.runtime.meanwhile import engine_order
 from mien.runtime.memory import is_out_of_memory
-from mien.runtime.nvml import gpu_name
+from mien.runtime.nvml import UNKNOWN, gpu_name
 
 Precision: TypeAlias = Literal["auto", "fp32", "fp16"]
 
@@ -83,12 +84,12 @@ class Preparation:
             kept += [freed] if isinstance(freed, Path) else []
         if spec.kind in HALF_KINDS and self._wanted(made):
             opener = self.opener or opener_on(spec, self.settings)
-            twin = half(made, opener, device=_device(spec), cache=self.cache, sha256=sha256)
+            twin = half(made, opener, device=device_key(spec), cache=self.cache, sha256=sha256)
             if twin is not None:
                 full, made = (None, made) if twin.model is None else (made, twin.model)
                 notes.append(twin.note)
                 kept += [twin.model] if isinstance(twin.model, Path) else []
-        batch = self._batch(made, spec, f"{sha256} {made == model}")
+        batch = self._batch(made, spec, sha256 if made is model else f"{sha256} {_identity(made)}")
         if spec.kind == "tensorrt":
             notes += self._of_engine(made, spec, half=full is not None)
         return Prepared(made, tuple(notes), batch, full, tuple(kept))
@@ -108,7 +109,7 @@ class Preparation:
 
     def _batch(self, model: Path | bytes, spec: DeviceSpec, name: str) -> int:
         """The size of batches that is fastest on the device; 0 where there is no choice."""
-        key = (name, *_device(spec))
+        key = (name, self.precision, self.settings.gpu_memory, *device_key(spec))
         file = probe_file(self.cache, key)
         kept = read_json(file)
         if kept is not None and isinstance(kept.get("size"), int):
@@ -149,9 +150,16 @@ def _repeated(item: Mapping[str, npt.NDArray[Any]], items: set[str], count: int)
     return {name: array.repeat(count, 0) if name in items else array for name, array in item.items()}
 
 
-def _device(spec: DeviceSpec) -> tuple[object, ...]:
-    """What measurements there depend on."""
-    return spec.kind, gpu_name(spec.index), ort.__version__
+def _identity(made: Path | bytes) -> str:
+    """Of what was made of a model: files of it are named by content."""
+    return made.name if isinstance(made, Path) else sha256_of(made)
+
+
+def device_key(spec: DeviceSpec) -> tuple[object, ...]:
+    """What measurements there depend on: where the product's name is not known, this machine and the number."""
+    name = gpu_name(spec.index) if spec.kind in ("cuda", "tensorrt") else UNKNOWN
+    place = (platform.node(), spec.index) if name == UNKNOWN else ()
+    return spec.kind, name, *place, ort.__version__
 
 
 def _is_there(spec: DeviceSpec, settings: Settings) -> bool:
