@@ -13,6 +13,7 @@ import pytest
 
 from mien.errors import MediaError, MienError, NoFaceError, OutputError
 from mien.identity import Identity
+from mien.options import AnalyzeOptions, SwapOptions
 from mien.shape import NOISE
 from mien.types import Face, Image
 from mien.zoo.registry import Zoo
@@ -269,6 +270,20 @@ def test_a_photo_without_a_face_is_named(models: Zoo, portraits: Path, tmp_path:
     cv2.imwrite(str(path), np.full((120, 160, 3), (230, 180, 120), np.uint8))
     with pytest.raises(NoFaceError, match=r"sky\.png"):
         Identity.from_images([portraits / PORTRAIT, path], zoo=models)
+
+
+def test_the_options_choose_how_models_run(monkeypatch: pytest.MonkeyPatch, models: Zoo) -> None:
+    asked: list[AnalyzeOptions] = []
+
+    def of(options: AnalyzeOptions) -> Zoo:
+        asked.append(options)
+        return models
+
+    monkeypatch.setattr(Zoo, "of", of)
+    options = SwapOptions(device="cpu", memory_limit=500)
+    with pytest.raises(NoFaceError, match="no source photo"):
+        Identity.from_images([], options=options)
+    assert asked == [options]
 
 
 def test_no_photo_at_all_is_an_error(models: Zoo) -> None:

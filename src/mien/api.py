@@ -72,7 +72,7 @@ def swap(
     started = perf_counter()
     chosen = parse_options(SwapOptions, options)
     _check_output(Path(output), [Path(target), *_paths(sources)])
-    models = zoo or _zoo(chosen)
+    models = zoo or Zoo.of(chosen)
     timings: dict[str, float] = {}
     # Writer and models come first: what cannot be written or used is known before the long work.
     place = Path(output).resolve() if Path(output).is_symlink() else Path(output)
@@ -109,7 +109,7 @@ def analyze(path: PathLike, *, progress: OnProgress | None = None, zoo: Zoo | No
         OptionsError, MediaError, DeviceError, ModelError: see `swap`. No face is no error here.
     """
     chosen = parse_options(AnalyzeOptions, options)
-    models = zoo or _zoo(chosen)
+    models = zoo or Zoo.of(chosen)
     with open_reader(path, chosen) as reader:
         return _analyze(reader, chosen, models, progress, {})
 
@@ -146,16 +146,6 @@ def parse_options(model: type[_O], values: Mapping[str, Any]) -> _O:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"][:1])
         raise OptionsError(f"{name}={first['input']!r}: {first['msg'][:1].lower()}{first['msg'][1:]}") from error
-
-
-def _zoo(options: AnalyzeOptions) -> Zoo:
-    return Zoo(
-        options.device,
-        fallback=options.fallback,
-        timeout=options.model_timeout,
-        memory_limit=options.memory_limit,
-        precision=options.precision,
-    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -84,7 +84,7 @@ class Identity:
             NoFaceError: a photo shows no face.
         """
         chosen = options or SwapOptions()
-        models = zoo or Zoo(chosen.device)
+        models = zoo or Zoo.of(chosen)
         finder = FaceFinder(models, chosen)
         found = []
         for path in paths:

@@ -10,6 +10,7 @@ import mien
 from mien.compat.facefusion import FaceSwapper, load_image, save_image
 from mien.errors import DeviceError, InputError, MediaError, ModelError, NoFaceError, OptionsError, OutputError
 from mien.faces import FaceFinder
+from mien.runtime.prepare import Preparation
 from mien.types import ByteArray, Face
 from mien.zoo.registry import Zoo
 from tests.standins import standin
@@ -67,6 +68,13 @@ def test_options_reach_the_swap(pair: tuple[ByteArray, ByteArray]) -> None:
     assert np.abs(plain.astype(int) - toned).max() > 10
     with pytest.raises(OptionsError, match="no option is called 'skin_tint'; did you mean skin_tone"):
         FaceSwapper(skin_tint=1)
+
+
+def test_options_reach_the_models() -> None:
+    swapper = FaceSwapper(device="cpu", memory_limit=500, precision="fp32")
+    for zoo in (swapper._zoo, swapper.to("cpu")._zoo):
+        assert zoo._runtime.pool.limit == 500_000_000
+        assert isinstance(zoo._runtime.prepare, Preparation) and zoo._runtime.prepare.precision == "fp32"
 
 
 def test_several_photos_make_one_source(pair: tuple[ByteArray, ByteArray]) -> None:

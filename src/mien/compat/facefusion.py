@@ -76,7 +76,7 @@ class FaceSwapper:
         name = str(device)
         parse_device(name)
         self._options = parse_options(SwapOptions, {**self._chosen, "device": name, "swapper": self.name})
-        self._zoo = Zoo(name, fallback=self._options.fallback, timeout=self._options.model_timeout)
+        self._zoo = Zoo.of(self._options)
         if self._file is not None:
             self._zoo.lend("swapper", self.name, self.name, self._file)
             self._lend_companions(self._file.parent)

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from mien.errors import OptionsError
-from mien.options import Device
+from mien.options import AnalyzeOptions, Device
 from mien.runtime.devices import Settings
 from mien.runtime.graph import Opener
 from mien.runtime.pool import Once, Pool
@@ -93,6 +93,17 @@ class Zoo:
         self._files: dict[tuple[Task, str], tuple[str, Path]] = {}
         self._loaded: dict[tuple[Task, str], Any] = {}
         self._once: Once[tuple[Task, str], Any] = Once(lambda: self._loaded)
+
+    @classmethod
+    def of(cls, options: AnalyzeOptions) -> Zoo:
+        """One that does what the options say of models and devices."""
+        return cls(
+            options.device,
+            fallback=options.fallback,
+            timeout=options.model_timeout,
+            memory_limit=options.memory_limit,
+            precision=options.precision,
+        )
 
     def load(self, task: Task, name: str) -> Any:
         """The model, ready to call. Different ones are loaded at the same time by different threads.
