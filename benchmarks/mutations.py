@@ -35,7 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.mutators import mutants
+from benchmarks.mutators import ELSEWHERE, mutants
 
 ROOT = Path(__file__).parent.parent
 TIMEOUT = 120
@@ -63,7 +63,9 @@ TESTS = {
 """What else tests the models of a task, for changes that `test_every_name` does not notice."""
 COSTLY = ("gpen_bfr_512", "bisenet_resnet_18", "simswap_unofficial_512", "gpen_bfr_1024", "gpen_bfr_2048")
 """Names whose tests take long; those of others are asked first, where either may notice."""
-EQUIVALENT: Mapping[str, str] = {}
+EQUIVALENT: Mapping[str, str] = {
+    "detector yunet: sides = ('w', 'h')": "names of sides that are free; only that they have one matters",
+}
 
 Name = tuple[str, str]
 Patch = Callable[[], None]
@@ -196,7 +198,7 @@ def attributes(name: Name) -> Iterator[tuple[str, object]]:
     for cls in reversed(family.__mro__[:-1]):
         found.update({key: value for key, value in vars(cls).items() if not key.startswith("_")})
     for key, value in found.items():
-        if (other := _other(key, value)) is not None:
+        if key not in ELSEWHERE and (other := _other(key, value)) is not None:
             yield key, other
 
 
@@ -212,7 +214,7 @@ def _other(key: str, value: object) -> object:
             return {"order": "BGR" if value == "RGB" else "RGB", "template": "styleganex_384"}.get(key, "other")
         case tuple() if value and all(isinstance(v, int | float) for v in value):
             return tuple(v * 1.1 + 0.01 for v in value)
-        case tuple() if len(value) > 1:
+        case tuple() if len(value) > 1 and value != value[::-1]:
             return value[::-1]
         case tuple() if len(value) == 1:
             return ("other",)

@@ -63,8 +63,8 @@ def insightface(file: File, crop: Array, count: int, dimensions: int) -> Array:
 def pipnet(file: File, crop: Array, neighbours: Array) -> tuple[Array, float]:
     """98 points, each the mean of what its own maps say and of what others say whose neighbour it is.
 
-    `neighbours`: 98×10, each point's nearest, nearest first. A plain mean, as in the paper; the authors' code repeats
-    the votes of others until each point has 17, for speed, which shifts the weights a little.
+    `neighbours`: 98×10, each point's nearest, nearest first. As the authors' code has it, the votes of others are
+    written down eleven times over, and the first 17 of them count: as many as the point with the most has.
     """
     cls, dx, dy, nx, ny = (out[0] for out in file(planes(crop, *IMAGENET)))
     own: list[Array] = []
@@ -75,7 +75,8 @@ def pipnet(file: File, crop: Array, neighbours: Array) -> tuple[Array, float]:
         for j, neighbour in enumerate(neighbours[i]):
             k = 10 * i + j
             votes[neighbour].append(np.array([column + nx[k, row, column], row + ny[k, row, column]]))
-    points = [np.mean([own[i], *votes[i]], 0) for i in range(98)]
+    most = max(len(each) for each in votes)
+    points = [np.mean([own[i], *(votes[i] * 11)[:most]], 0) for i in range(98)]
     return np.array(points) * 32, float(np.mean([cls[i].max() for i in range(98)]))
 
 
@@ -101,6 +102,18 @@ NEIGHBOUR_OF = {
     ),
 }  # fmt: skip
 """Rows of what PIPNet's authors derive from the mean face of WFLW: point → (point, place of the former in its ten)."""
+
+
+REVERSED = "a2f635e44866fb5d1f1d65d9576688f7975afade480a5b9ab222bcddc2e4569f"
+"""SHA-256 of their whole table of 98 × 17 votes, each 10 · point + place in little-endian uint16, made with their code
+from their mean face with all its digits."""
+
+
+def reversed_table(neighbours: Array) -> Array:
+    """(98, 17) 10 · point + place of the votes that count for each point."""
+    votes = [[int(i) * 10 + int(j) for i, j in np.argwhere(neighbours == point)] for point in range(98)]
+    most = max(map(len, votes))
+    return np.array([(each * 11)[:most] for each in votes], "<u2")
 
 
 def genderage(file: File, crop: Array) -> tuple[float, float, float]:

@@ -12,15 +12,17 @@ from onnx import NodeProto
 from tests.standins.base import Constants, Dims, graph, node, noise
 from tests.standins.parts import features, linear, mix
 
-UNIT, RAW = 4.0, 0.15
+UNIT, RAW = 1.0, 0.04
 """Gain on a source of length 1, and of about 25."""
 
 
 def _shift(source: str, rows: int, gain: float, seed: str, constants: Constants) -> list[NodeProto]:
     """N×rows → `shift`: N×3×1×1 within ±0.3."""
     constants["pixel"], constants["reach"] = np.array([-1, 3, 1, 1]), np.array(0.3, np.float32)
+    hue = linear(source, "hue", (rows, 3), gain * np.sqrt(rows), seed, constants)
+    constants["hue_b"] /= np.float32(np.sqrt(rows))  # small, so that the source is what tells
     return [
-        *linear(source, "hue", (rows, 3), gain * np.sqrt(rows), seed, constants),
+        *hue,
         node("Tanh", ["hue"], "bounded"),
         node("Mul", ["bounded", "reach"], "colour"),
         node("Reshape", ["colour", "pixel"], "shift"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -168,10 +169,11 @@ def points_of(name: str, file: File, crop: ByteArray) -> tuple[Array, float]:
 
 @cache
 def neighbours() -> Array:
-    """PIPNet's ten neighbours of each of 98 points, held to rows of the authors' table."""
+    """PIPNet's ten neighbours of each of 98 points, held to the authors' table."""
     found = landmarkers.nearest(np.array(MEAN_FACE, np.float64), 10)
     for point, places in landmarkers.NEIGHBOUR_OF.items():
         assert tuple((int(i), int(j)) for i, j in np.argwhere(found == point)) == places
+    assert sha256(landmarkers.reversed_table(found).tobytes()).hexdigest() == landmarkers.REVERSED
     return found
 
 
@@ -282,6 +284,18 @@ def patches(model: Any, crops: list[Image], source: Source) -> FloatArray:
     assert all(patch.mask.min() >= 0 and patch.mask.max() <= 1 and patch.mask.max() > 0.9 for patch in made)
     assert all(patch.rgb.min() >= 0 and patch.rgb.max() <= 1 for patch in made)
     return np.stack([patch.rgb for patch in made])
+
+
+@pytest.mark.parametrize("name", swappers.FACTS)
+def test_the_stand_ins_of_swappers_tell_sources_apart(name: str) -> None:
+    facts, random = swappers.FACTS[name], np.random.default_rng(14)
+    crop = pictures(10, 1, facts.size, facts.size, facts.size // 8)[0]
+    embeddings = (1.1 * random.normal(size=(2, 512))).astype(np.float32)
+    photos = pictures(15, 2, facts.source_size or 8, facts.source_size or 8, 14)
+    one, other = (
+        swappers.swap(name, file_of("swapper", name), crop, *of) for of in zip(embeddings, photos, strict=True)
+    )
+    assert np.abs(one - other).max() > 0.05
 
 
 def check_dfm(data: bytes, morph: float) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from mien.runtime.session import Where
 from mien.types import ByteArray, FloatArray
@@ -72,15 +73,14 @@ class PipNet98:
 def decode(maps: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
     """(N, 98, 2) crop pixels and (N,) scores 0–1 of the maps: score, x, y, neighbours' x, neighbours' y.
 
-    A point lies at the mean of where it sees itself and where each point that has it for a neighbour sees it.
+    A point lies at the mean of where it sees itself and of the votes of the points that have it for a neighbour.
     """
     score, *offsets = (np.reshape(each, (len(each), 98, -1, CELLS * CELLS)) for each in maps)
     best = score.argmax(3)[..., None]
     x, y, near_x, near_y = (np.take_along_axis(each, best, 3)[..., 0] for each in offsets)
     column, row = best[..., 0] % CELLS, best[..., 0] // CELLS
-    votes = votes_of_neighbours()
     merged = [
-        ((own + cell)[..., 0] + (near + cell).reshape(len(best), -1) @ votes.T) / (1 + votes.sum(1))
+        np.concatenate([own + cell, (near + cell).reshape(len(best), -1)[:, votes_of_neighbours()]], 2).mean(2)
         for own, near, cell in ((x, near_x, column), (y, near_y, row))
     ]
     points = np.stack(merged, 2) * STRIDE
@@ -88,11 +88,17 @@ def decode(maps: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
 
 
 @cache
-def votes_of_neighbours() -> FloatArray:
-    """(98, 980) 1 where one of 98 × 10 neighbour maps tells of a point."""
+def votes_of_neighbours() -> npt.NDArray[np.intp]:
+    """(98, 17) the maps, of 98 × 10 of neighbours, that tell of a point.
+
+    As in the authors' code, all points have as many votes as the one with the most: those of others are counted again
+    from the first on.
+    """
     mean = np.array(MEAN_FACE, np.float64)
     apart = ((mean[:, None] - mean[None]) ** 2).sum(2)
     nearest = np.argsort(apart, 1, kind="stable")[:, 1 : 1 + NEIGHBOURS].ravel()
-    votes = np.equal.outer(np.arange(len(mean)), nearest).astype(np.float32)
+    told_by = [np.flatnonzero(nearest == point) for point in range(len(mean))]
+    most = max(map(len, told_by))
+    votes = np.stack([np.resize(maps, most) for maps in told_by])
     votes.setflags(write=False)
     return votes
