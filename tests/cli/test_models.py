@@ -185,6 +185,17 @@ def test_verify_finds_damage_in_all_models_and_exits_1(mien: Mien, cache: Path, 
     assert found.pop("tom") is False and all(found.values()) and "yunet" in found
 
 
+def test_what_was_made_of_models_is_cleaned_away(mien: Mien, cache: Path, own: Path) -> None:
+    assert mien("models", "clean").out == "freed 0.0 MB\n"
+    assert mien("models", "add", str(own), "--as", "yunet", "--name", "tom", "--no-run").code == 0
+    for name in ("prepared/half/a.onnx", "engines/b/model.engine"):
+        (cache / name).parent.mkdir(parents=True)
+        (cache / name).write_bytes(bytes(1_000_000))
+    assert mien("models", "clean").out == "freed 2.0 MB\n"
+    assert sorted(path.name for path in cache.iterdir()) == ["models"]
+    assert mien("models", "verify", "tom").code == 0
+
+
 def test_a_damaged_description_is_told_and_can_be_removed(mien: Mien, cache: Path, own: Path) -> None:
     mien("models", "add", own, "--as", "yunet", "--name", "tom")
     path = cache / "models" / "detector" / "tom.json"

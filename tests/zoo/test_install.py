@@ -14,6 +14,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from mien.errors import ModelError, OptionsError
+from mien.runtime.kept import sha256_of, write_json
 from mien.zoo import install, lookalike
 from mien.zoo.cards import ModelCard, Task, Weights
 from mien.zoo.install import add
@@ -159,6 +160,28 @@ def test_the_same_name_again_is_replaced_and_the_old_file_goes(store: Store, tmp
     assert first.file != second.file
     assert store.find("embedder", "tom") == second
     assert {each.name for each in (store.folder / "embedder").iterdir()} == {"tom.json", second.file}
+
+
+def test_what_was_made_of_a_file_goes_with_it(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MIEN_CACHE", str(tmp_path / "cache"))
+    old, new = (file(tmp_path, "embedder", name) for name in ("arcface_w600k_r50", "arcface_glint_r100"))
+
+    def made(content: Path) -> Path:
+        """An engine of it."""
+        folder = tmp_path / "cache" / "engines" / content.stem
+        write_json(folder / "order.json", {"sha256": sha256_of(content)})
+        return folder
+
+    for name in ("tom", "jerry"):
+        add(store, old, "arcface_w600k_r50", name, run=False)
+    engine = made(old)
+    install.remove(store, "jerry")
+    assert engine.exists()  # tom is the same file
+    add(store, new, "arcface_w600k_r50", "tom", run=False)
+    assert not engine.exists()
+    engine = made(new)
+    install.remove(store, "tom")
+    assert not engine.exists()
 
 
 @pytest.mark.parametrize(

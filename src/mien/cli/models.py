@@ -15,7 +15,7 @@ from mien.cli.files import print_json
 from mien.cli.flags import Debug, Json
 from mien.cli.progress import byte_bar
 from mien.zoo.cards import Task
-from mien.zoo.store import Store
+from mien.zoo.store import Store, cache_folder
 
 ENVIRONMENT = """
 Weights that do not ship with mien lie in `models` within the cache folder. The environment has a say:
@@ -175,13 +175,26 @@ def remove(
     *,
     debug: Debug = False,
 ) -> int:
-    """Delete weights from the cache folder."""
+    """Delete weights from the cache folder, and what was made of them."""
     from mien.zoo.install import remove as run
 
     store = Store()
     for name in names:
         run(store, name, waiting=partial(_wait, name))
         print(f"{name}: removed")
+    return 0
+
+
+@models.command
+def clean(*, debug: Debug = False) -> int:
+    """Delete what was made of models to run them faster; what is needed is made again.
+
+    That is versions with a free batch or in half precision, and TensorRT engines, also those of older versions of mien
+    and of other GPUs. No other process should use a GPU with mien meanwhile.
+    """
+    from mien.runtime.derived import clean as run
+
+    print(f"freed {run(cache_folder()) / 1e6:.1f} MB")
     return 0
 
 

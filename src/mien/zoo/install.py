@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mien.errors import ModelError, OptionsError
+from mien.runtime.derived import forget
 from mien.zoo import intake
 from mien.zoo.cards import ModelCard, Task
 from mien.zoo.lookalike import check_family, known
 from mien.zoo.registry import registry
-from mien.zoo.store import Installed, Store, is_name
+from mien.zoo.store import Installed, Store, cache_folder, is_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +58,10 @@ def add(
         place = store.place(card.task, name, sha256)
         installed = Installed(name, card.task, family, place.name, sha256, size)
         with store.changing(card.task, name, waiting):
+            before = store.all().get((card.task, name))
             os.replace(copy, place)
             store.install(installed)
+    _forget_derived(store, before)
     return Added(installed, _notes(card, sha256))
 
 
@@ -92,7 +95,7 @@ def find(store: Store, name: str) -> tuple[Task, ModelCard | None, bool]:
 
 
 def remove(store: Store, name: str, waiting: Callable[[], None] | None = None) -> None:
-    """Delete what is installed under this name, in part, or with a damaged description.
+    """Delete what is installed under this name, in part, or with a damaged description, and what was made of it.
 
     Raises:
         OptionsError: nothing is, or it ships with mien.
@@ -104,7 +107,15 @@ def remove(store: Store, name: str, waiting: Callable[[], None] | None = None) -
     if not stored and not any((store.folder / task).glob(f"{name}.*.onnx*")):
         raise OptionsError(f"{name}: is not installed; `mien models list --installed` shows what is")
     with store.changing(task, name, waiting):
+        before = store.all().get((task, name))
         store.forget(task, name)
+    _forget_derived(store, before)
+
+
+def _forget_derived(store: Store, installed: Installed | None) -> None:
+    """Delete what was made of a file to run it faster, unless the file is installed still."""
+    if installed is not None and not any(each.sha256 == installed.sha256 for each in store.all().values()):
+        forget(cache_folder(), installed.sha256)
 
 
 @dataclass(frozen=True, slots=True)
