@@ -17,6 +17,7 @@ class Facts(NamedTuple):
     dimensions: int
     crop: str
     margin: float
+    shift: float = 0.0
 
 
 FACTS = {
@@ -25,7 +26,7 @@ FACTS = {
     "peppa_wutz": Facts(256, 68, 2, "bbox", 256 / 195),
     "2d106det": Facts(192, 106, 2, "bbox", 1.5),
     "1k3d68": Facts(192, 68, 3, "bbox", 1.5),
-    "pipnet_98": Facts(256, 98, 2, "bbox", 1.0),
+    "pipnet_98": Facts(256, 98, 2, "bbox", 1.0, 0.1),
 }
 
 

@@ -10,6 +10,11 @@ SIZES = {
     "occluder": 160, "skin_hair": 512, "xseg_1": 256, "xseg_2": 256, "xseg_3": 256,
     "bisenet_resnet_18": 512, "bisenet_resnet_34": 512,
 }  # fmt: skip
+MARGINS = {
+    "occluder": 1.3, "skin_hair": 1.6, **dict.fromkeys(("xseg_1", "xseg_2", "xseg_3"), 1.3),
+    **dict.fromkeys(("bisenet_resnet_18", "bisenet_resnet_34"), 1.5),
+}  # fmt: skip
+"""Side of the crop over the extent of the face's mesh."""
 
 # CelebAMask-HQ's order, as the BiSeNet face parsers number it.
 PARTS = (

@@ -143,7 +143,7 @@ def check_landmarker(name: str) -> None:
         return check_batches(model, five, stacked(lambda points: np.asarray(file(points[None])[0][0]), five))
     facts = landmarkers.FACTS[name]
     assert (model.size, model.points, model.crop) == (facts.size, facts.points, facts.crop)
-    assert model.margin == pytest.approx(facts.margin)
+    assert (model.margin, model.shift) == (pytest.approx(facts.margin), facts.shift)
     crops = pictures(1, 3, facts.size, facts.size, facts.size // 8)
     check_batches(
         lambda batch: np.asarray(model(batch)[0]), crops, stacked(lambda crop: points_of(name, file, crop)[0], crops)
@@ -206,7 +206,7 @@ def check_masker(name: str) -> None:
     model = build("masker", name)
     assert model.size == maskers.SIZES[name]
     assert model.classes == maskers.CLASSES[name]
-    assert model.margin >= 1
+    assert model.margin == maskers.MARGINS[name]
     check_batches(model, *masks_of(name))
 
 
@@ -268,6 +268,7 @@ def check_swapper(name: str) -> None:
         return check_dfm(dfm("dfm", 64, morph=True), 1)
     model, facts = build("swapper", name), swappers.FACTS[name]
     assert (model.template, model.size) == (facts.template, facts.size)
+    assert (model.margin, model.needs_mask) == (1, True)  # the template's crop whole, and what covers a face stays
     needs = model.needs
     assert (needs.converter, needs.template, needs.size) == (facts.converter, facts.source_template, facts.source_size)
     assert needs.embedder == ("" if facts.source == "photo" else "arcface_w600k_r50")
@@ -302,6 +303,7 @@ def check_dfm(data: bytes, morph: float) -> None:
     model, file = registry()["swapper", "dfm"](where="cpu", file=data), File(data)
     assert model.template == "dfl_whole_face"
     assert not model.needs.embedder and not model.needs.template
+    assert (model.margin, model.needs_mask) == (1, True)
     size, source = file.shapes[0][1], Source(fakes.identity())
     assert model.size == size
     for side in (size, 2 * size):

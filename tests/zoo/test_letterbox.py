@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mien.types import ByteArray
 from mien.zoo.detectors.yoloface import YoloV8Face
 from tests.standins.base import Constants, graph, node
 from tests.zoo.detectors.told import Told
@@ -87,6 +88,28 @@ def test_a_face_lies_where_it_is_in_the_frame(data: st.DataObject) -> None:
     image[y0:y1, x0:x1] = 255
     (hit,) = detector(96, 96)(image, 0.5)
     np.testing.assert_allclose(hit.bbox, [x0, y0, x1, y1], atol=1.01 * step)
+
+
+def seen(image: ByteArray, side: int = 32) -> ByteArray:
+    """What a graph whose input is fixed to side × side gets of a frame."""
+    told = Told([np.zeros((1, 20, 21 * (side // 32) ** 2), np.float32)], side)
+    told.model(YoloV8Face)(image, 0.5)
+    return np.round(told.given[0].transpose(1, 2, 0) * 255).astype(np.uint8)
+
+
+def test_shrinking_takes_means_and_enlarging_interpolates() -> None:
+    large = np.random.default_rng(0).integers(0, 256, (128, 128, 3)).astype(np.uint8)
+    means = large.reshape(32, 4, 32, 4, 3).mean((1, 3))
+    np.testing.assert_allclose(seen(large).astype(float), means, atol=0.51)
+    small = np.zeros((16, 16, 3), np.uint8)
+    small[:, 8:] = 200
+    assert seen(small)[0, 14:18, 0].tolist() == [0, 50, 150, 200]
+
+
+@pytest.mark.parametrize(("height", "width"), [(1, 300), (300, 1), (1, 40), (40, 1)])
+def test_a_line_stays_one_pixel_wide(height: int, width: int) -> None:
+    lit = seen(np.full((height, width, 3), 255, np.uint8))[..., 0] > 0
+    assert lit[0].sum() == (32 if width > 1 else 1) and lit[:, 0].sum() == (32 if height > 1 else 1)
 
 
 def test_the_frame_keeps_its_shape() -> None:

@@ -7,8 +7,12 @@ import pytest
 
 from mien.errors import ModelError
 from mien.types import FloatArray
-from mien.zoo.detectors.s3fd import LAYOUT, S3FD, STRIDES
+from mien.zoo.detectors.s3fd import S3FD
 from tests.zoo.detectors.told import Told
+
+STRIDES = (4, 8, 16, 32, 64, 128)
+LAYOUT = np.array([(0.266, 0.392), (0.734, 0.392), (0.5, 0.597), (0.293, 0.737), (0.707, 0.737)])
+"""The mean of the points that YuNet finds in 61 portraits, in its boxes, made symmetric."""
 
 
 def outputs(width: int, height: int) -> list[FloatArray]:
@@ -43,10 +47,23 @@ def test_pixels_are_bgr_minus_the_mean_and_sides_multiples_of_64() -> None:
     np.testing.assert_allclose(told.given[0, :, 0, 0], [50 - 104, 100 - 117, 200 - 123])
 
 
-def test_the_usual_layout_is_an_upright_face() -> None:
-    left, right, nose, mouth_left, mouth_right = LAYOUT
-    assert left[0] < nose[0] < right[0] and left[1] == right[1] < nose[1] < mouth_left[1] == mouth_right[1] < 1
-    np.testing.assert_allclose(LAYOUT[[0, 1, 2, 3, 4], 0], 1 - LAYOUT[[1, 0, 2, 4, 3], 0], atol=1e-6)
+@pytest.mark.parametrize("place", range(12))
+def test_each_map_covers_the_input_and_only_the_coarse_ones_reach_beyond_it(place: int) -> None:
+    image, told = np.zeros((144, 144, 3), np.uint8), outputs(144, 144)  # no stride from 32 on divides the sides
+    assert Told(told, 144).model(S3FD)(image, 0.5) == []
+    fewer, more = list(told), list(told)
+    fewer[place] = told[place][:, :, 1:]
+    for each in (place, place ^ 1):  # both of a pair
+        more[each] = np.concatenate([told[each], told[each][:, :, :1]], 2)
+    with pytest.raises(
+        ModelError, match=r"^s3fd: gave .* cells, not \[1296, 1296, 324, 324, 81, 81, 25, 25, 9, 9, 4, 4\]"
+    ):
+        Told(fewer, 144).model(S3FD)(image, 0.5)
+    if place >= 6:
+        assert Told(more, 144).model(S3FD)(image, 0.5) == []
+    else:
+        with pytest.raises(ModelError, match=r"^s3fd: gave "):
+            Told(more, 144).model(S3FD)(image, 0.5)
 
 
 def test_maps_of_another_input_size_are_refused() -> None:

@@ -5,6 +5,7 @@ Zhang et al., "S³FD: Single Shot Scale-invariant Face Detector", 2017; weights 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -49,8 +50,7 @@ class S3FD:
         """Faces in one H×W×3 RGB uint8 image of any size, best first, in its pixels."""
         fitted = fit(image, self._network, 64)
         outputs = self._network(minus_mean(fitted.image))
-        sides = [-(-side // stride) for stride in STRIDES for _ in range(2) for side in fitted.size[::-1]]
-        wanted = [rows * columns for rows, columns in zip(sides[::2], sides[1::2], strict=True)]
+        wanted = [math.prod(-(-side // stride) for side in fitted.size) for stride in STRIDES for _ in range(2)]
         found = [output.shape[2] * output.shape[3] for output in outputs]
         # The coarse maps reach beyond the picture where fc6 is padded by 3, as its authors have it.
         check_cells(self.card.name, [*found[:6], *map(min, found[6:], wanted[6:])], wanted)
