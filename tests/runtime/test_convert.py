@@ -174,7 +174,7 @@ def stored(model: Path | bytes) -> Run:
 
     def run(feeds: Mapping[str, npt.NDArray[Any]]) -> Sequence[npt.NDArray[Any]]:
         with np.errstate(all="ignore"):
-            return list(reference.run(None, dict(feeds)))  # type: ignore[arg-type]
+            return list(reference.run(None, dict(feeds)))
 
     return run
 

@@ -182,8 +182,8 @@ def random_item(inputs: Sequence[Any], seed: int, picture: tuple[float, float] =
         if kind.kind not in "fiu":
             return None
         random = np.random.default_rng([place, seed if own else 0])
-        ends = picture if own and len(dims) > 2 else (-1, 1)
-        values = random.uniform(*ends, shape) if kind.kind == "f" else random.integers(0, 2, shape)
+        low, high = picture if own and len(dims) > 2 else (-1.0, 1.0)
+        values = random.uniform(low, high, shape) if kind.kind == "f" else random.integers(0, 2, shape)
         feeds[value.name] = values.astype(kind)
     return feeds
 

@@ -200,8 +200,9 @@ class Meanwhile:
             shape = [1 if index == 0 and not isinstance(n, int) else n for index, n in enumerate(tensor.shape)]
             if not all(isinstance(size, int) for size in shape) or tensor.type not in NUMPY_TYPES:
                 return None
-            ends = picture if len(shape) > 2 else (-1, 1)
-            values = np.random.default_rng(place).uniform(*ends, [size for size in shape if isinstance(size, int)])
+            low, high = picture if len(shape) > 2 else (-1.0, 1.0)
+            sizes = [size for size in shape if isinstance(size, int)]
+            values = np.random.default_rng(place).uniform(low, high, sizes)
             feeds[tensor.name] = values.astype(NUMPY_TYPES[tensor.type])
         return feeds
 
