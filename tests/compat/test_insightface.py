@@ -158,6 +158,12 @@ def test_one_warning_names_what_is_missing_and_what_to_do(tmp_path: Path, root: 
         FaceAnalysis(name="antelopev2", root=tmp_path)
 
 
+def test_a_user_without_a_home_folder_can_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    with pytest.warns(UserWarning, match=r"~.\.insightface"):
+        FaceAnalysis()
+
+
 def test_allowed_modules(root: Path, portrait: ByteArray, tmp_path: Path) -> None:
     app = FaceAnalysis(root=root, allowed_modules=["detection", "genderage"])
     app.prepare(-1, det_thresh=threshold_of(60, portrait))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -190,3 +191,19 @@ def test_the_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     assert cache_folder() == tmp_path / "mien"
     monkeypatch.setenv("XDG_CACHE_HOME", "not/absolute")
     assert cache_folder() == Path.home() / ".cache" / "mien"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the home folder is found otherwise")
+def test_a_user_without_a_home_folder_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pwd
+
+    def unknown(number: int) -> None:
+        raise KeyError(number)
+
+    for name in ("MIEN_CACHE", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    with pytest.raises(
+        OutputError, match=r"^this user has no home folder to keep models in; name a folder in MIEN_CACH"
+    ):
+        Zoo("cpu")

@@ -184,7 +184,7 @@ def _swapper(path: str | os.PathLike[str] | None) -> tuple[Path | None, str]:
     text = os.fspath(path) if path is not None else ""
     if text in ("", "default"):
         return None, DEFAULT
-    file = Path(text).expanduser()
+    file = Path(os.path.expanduser(text))  # that of Path fails for users without a home
     if not file.suffix or not (file.is_file() or file.suffix.lower() in (".onnx", ".dfm")):
         return None, text  # an installed model; whoever loads it says where it is not
     if not file.is_file():

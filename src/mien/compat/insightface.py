@@ -99,7 +99,7 @@ class FaceAnalysis:
     ) -> None:
         if allowed_modules is not None and "detection" not in allowed_modules:
             raise OptionsError("allowed_modules: detection is missing; add it, or nothing is found")
-        folder = Path(root).expanduser()
+        folder = Path(os.path.expanduser(root))  # that of Path fails for users without a home
         zoo = Zoo("cpu")
         pack = find_pack(name, folder, zoo.store, allowed_modules)
         if pack.missing:

@@ -27,13 +27,20 @@ _TEMPORARY = re.compile(r"\.(?P<name>.+)~[^~]+\.tmp")
 
 
 def cache_folder() -> Path:
-    """Where mien keeps what it can make or fetch again: `MIEN_CACHE`, else the system's cache folder (XDG)."""
+    """Where mien keeps what it can make or fetch again: `MIEN_CACHE`, else the system's cache folder (XDG).
+
+    Raises:
+        OutputError: the environment names neither, nor does the system know a home folder of this user.
+    """
     if chosen := os.environ.get(FOLDER):
         return Path(chosen)
     if sys.platform == "win32" and (local := os.environ.get("LOCALAPPDATA")):
         return Path(local) / "mien"
     base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "mien"
+    try:
+        return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "mien"
+    except RuntimeError as error:
+        raise OutputError(f"this user has no home folder to keep models in; name a folder in {FOLDER}") from error
 
 
 def is_name(name: str) -> bool:
