@@ -28,16 +28,17 @@ mien models pull NAME                         fetch, verify and install
 mien models add FILE --as NAME                take a file of yours
 mien models add FILE --as dfm --name tom      the same, under a name of its own
 mien models verify                            hash all weights anew
-mien models remove NAME                       delete pulled or added weights
+mien models remove NAME                       delete pulled or added weights, and what was made of them
+mien models clean                             delete what was made of any model to run it faster
 mien models build-engine NAME --fp16          a TensorRT engine for this machine's GPU
 ```
 
 - `pull` checks the file's sha256, goes on with what broke off, and asks for `--accept-licence` where the licence of the
   weights forbids commercial use. It fetches nothing that it could not verify.
 - `add` copies the file once it has shown on the CPU that it keeps the model's contract: the shapes of inputs and
-  outputs, and a test run (`--no-run` leaves that out). A wrong file is told what it looks like. Weights in a
-  file beside it (`….onnx.data`) come in. Which licence your file has is for you to know; the one that is shown is
-  that of the usual file.
+  outputs, and a test run (`--no-run` leaves that out), each within 5 minutes. A wrong file is told what it looks
+  like. Weights in a file beside it (`….onnx.data`) come in. The test runs in mien's own process: add no file that
+  you do not trust. Which licence your file has is for you to know; the one that is shown is that of the usual file.
 - "commercial" says whether the licence of the weights allows commercial use; it is no legal advice. Obey each licence.
 
 | variable | meaning |
