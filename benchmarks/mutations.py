@@ -1,7 +1,7 @@
 """Breaks every step of every model family in turn, and counts how often a test notices.
 
-`python -m benchmarks.mutations [--only TEXT] [--jobs N]`, from the root of the repository. It prints a table of names
-and of modules, then every change that no test noticed, and exits with 1 if there is one. Two kinds of changes:
+`python -m benchmarks.mutations [--only TEXT] [--jobs N]`, from the root of the repository. It prints every change that
+no test noticed, then a table of names and of modules, and exits with 1 if there is such a change. Two kinds of changes:
 
 - *steps*, for every registered name: what goes into its network and what comes out is changed as it would be if a step
   of its normalisation were left out (channels, mean, scale, size, latent, batch index, order), and each of its class
@@ -376,7 +376,9 @@ def tried_all(changes: Sequence[Change], quick: bool) -> list[str]:
             if tried(Change(" ".join(one), "as it is", [one])) == "caught":
                 print(f"{' '.join(one)}: its tests fail as it is", flush=True)
                 return ""
-        return " ".join(tried(change, quick) for change in changes)
+        found = [tried(change, quick) for change in changes]
+        print(f"{changes[0].group}: {found.count('caught')} of {len(found)} caught", flush=True)
+        return " ".join(found)
 
     results = forked(work, seconds=0, silent=False).split()
     return results if len(results) == len(changes) else ["failed"] * len(changes)

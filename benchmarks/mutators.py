@@ -17,6 +17,8 @@ SAME = frozenset(
 """Calls whose removal changes nothing, or changes no numbers, or cannot be told from a wrong type."""
 ELSEWHERE = frozenset({"_card", "calibration"})
 """What is no step of a model: its card, and how its scores compare with those of others."""
+NO_STEP = ("dtype", "strict", "key")
+"""Keywords that change no numbers, but for those of a wrong type."""
 EITHER = frozenset({"min", "max", "minimum", "maximum"})
 """Calls whose arguments may come in any order."""
 LONG = 12
@@ -68,6 +70,8 @@ def _nodes(node: ast.AST) -> Iterator[ast.AST]:
     if isinstance(node, ast.Import | ast.ImportFrom | ast.Raise | ast.JoinedStr | ast.Assert):
         return
     if isinstance(node, ast.FunctionDef | ast.Assign | ast.AnnAssign) and _names(node) & ELSEWHERE:
+        return
+    if isinstance(node, ast.keyword) and node.arg in NO_STEP:
         return
     yield node
     for name, value in ast.iter_fields(node):
@@ -161,7 +165,7 @@ def _calls(node: ast.Call, short: str) -> Iterator[tuple[str, Change]]:
             if ast.dump(positional[i]) != ast.dump(positional[i + 1]) and name not in EITHER:
                 yield f"{short}: arguments swapped", lambda n, i=i: _exchanged(n, i)  # type: ignore[misc]
     for i, keyword in enumerate(node.keywords):
-        if keyword.arg not in ("dtype", "strict", "key", None) and name not in SAME - {"Network", "sorted"}:
+        if keyword.arg not in (*NO_STEP, None) and name not in SAME - {"Network", "sorted"}:
             yield f"{short}: without {keyword.arg}", lambda n, i=i: _without(n, i)  # type: ignore[misc]
 
 
