@@ -18,7 +18,7 @@ from mien.errors import DeviceError, ModelError
 from mien.runtime.batching import Run, probe_file, run_on_cpu
 from mien.runtime.devices import DeviceSpec, Prepared, Settings
 from mien.runtime.engine_job import EngineJob, State
-from mien.runtime.engines import Order, build, build_engine, folder_of
+from mien.runtime.engines import Order, build, build_engine, folder_of, settle
 from mien.runtime.graph import Graph, Value, open_graph
 from mien.runtime.meanwhile import Meanwhile, engine_order, is_engine, open_tensorrt
 from mien.runtime.prepare import Precision, Preparation, device_key
@@ -578,3 +578,33 @@ def test_devices_without_a_name_are_told_apart_by_number_and_machine(monkeypatch
     assert device_key(DeviceSpec("rocm"))[1] == "unknown", "the name would be that of an NVIDIA GPU beside it"
     monkeypatch.setattr("platform.node", lambda: "elsewhere")
     assert device_key(DeviceSpec("directml", (0,))) != first
+
+
+def test_the_fastest_batch_of_a_half_file_is_not_that_of_the_full_one(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both under the same options, where another driver refuses half precision."""
+    keys: list[str] = []
+
+    def keep(cache: Path, key: Sequence[object], *rest: Any) -> Path:
+        keys.append(probe_file(cache, key, *rest).name)
+        return tmp_path / "none"
+
+    def broken(model: Path | bytes) -> Run:
+        run = run_on_cpu(model)
+        return (lambda feeds: [y * 2 for y in run(feeds)]) if "half" in str(model) else run
+
+    monkeypatch.setattr("mien.runtime.prepare.probe_file", keep)
+    assert preparation(tmp_path / "c", "fp16")(file, CUDA).full is not None
+    for verdict in (tmp_path / "c" / "half").glob("*.json"):
+        verdict.unlink()
+    assert Preparation(tmp_path / "c", "fp16", opener=broken)(file, CUDA).full is None
+    assert len(set(keys)) == 2
+
+
+def test_a_tested_engine_of_a_half_file_is_known(file: Path, tmp_path: Path, tensorrt: None) -> None:
+    prepare, settings = preparation(tmp_path / "c", "fp16", cache=tmp_path / "e"), Settings(cache=tmp_path / "e")
+    order = engine_order(prepare(file, TENSORRT).model, TENSORRT, settings, half=True)
+    assert order is not None
+    settle(build(order, folder_of(order, tmp_path / "e"), tmp_path / "e" / "timing.cache").wrapper)
+    assert prepare(file, TENSORRT).notes == ("half precision",)
