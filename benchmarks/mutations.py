@@ -68,6 +68,17 @@ KINDS = ("caught", "hung", "missed", "equivalent")
 EQUIVALENT: Mapping[str, str] = {
     "detector yunet: sides = ('w', 'h')": "names of sides that are free; only that they have one matters",
     **{
+        f"mien.zoo.detectors.{module}: np.flatnonzero({scores} >= min_score): first argument only": "a mask is as good"
+        for module, scores in (("retinaface", "scores"), ("yoloface", "scores"), ("scrfd", "scores[:, 0]"))
+    },
+    "mien.zoo.detectors.yunet: 'cells' if all(self.sides) else None: always second": "its input tells the files apart",
+    "mien.zoo.detectors.yunet: np.clip(cls[:, 0], 0, 1): arguments swapped": "the middle one of three is the same",
+    "mien.zoo.detectors.yunet: np.clip(obj[:, 0], 0, 1): arguments swapped": "the middle one of three is the same",
+    "mien.zoo.detectors.s3fd: -(-side // stride): without minus": "the product of two negative numbers is the same",
+    "mien.zoo.anchors: isinstance(fixed[0], int) and isinstance(fixed[1], int): and for or": "no file fixes one side",
+    "mien.zoo.anchors: (pairs >= 0) & (pairs <= 1): left side only": "what is positive and sums to 1 is at most 1",
+    "mien.zoo.anchors: min(room, round(side * ratio)): arguments swapped": "the smaller one is the same",
+    **{
         f"swapper {name}: signed = True": "the mean is 0 and the std 1"
         for name in ("blendswap_256", "inswapper_128", "inswapper_128_fp16", "simswap_unofficial_512", "dfm")
     },
@@ -377,7 +388,8 @@ def tried_all(changes: Sequence[Change], quick: bool) -> list[str]:
                 print(f"{' '.join(one)}: its tests fail as it is", flush=True)
                 return ""
         found = [tried(change, quick) for change in changes]
-        print(f"{changes[0].group}: {found.count('caught')} of {len(found)} caught", flush=True)
+        kinds = ", ".join(f"{found.count(kind)} {kind}" for kind in KINDS if kind in found)
+        print(f"{changes[0].group}: {kinds}", flush=True)
         return " ".join(found)
 
     results = forked(work, seconds=0, silent=False).split()

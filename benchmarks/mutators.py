@@ -77,6 +77,8 @@ def _nodes(node: ast.AST) -> Iterator[ast.AST]:
     for name, value in ast.iter_fields(node):
         if name in ("decorator_list", "annotation", "returns", "bases", "args") and not isinstance(node, ast.Call):
             continue
+        if name == "args" and isinstance(node, ast.Call) and _called(node) == "reshape":
+            value = [argument for argument in value if not isinstance(argument, ast.UnaryOp)]  # −1, as any negative
         if isinstance(node, ast.Call) and _called(node) in ("register", "ModelCard", "Weights", "_card"):
             continue
         items = value if isinstance(value, list) else [value]

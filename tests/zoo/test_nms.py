@@ -36,6 +36,17 @@ def test_overlap_at_the_threshold_is_allowed() -> None:
     assert nms(pair, scores, 0.39).tolist() == [0]
 
 
+def test_boxes_of_a_part_of_a_pixel_and_of_nothing() -> None:
+    small, nothing = (0, 0, 0.05, 0.05), (3, 3, 3, 3)
+    kept = nms(boxes(small, small, nothing, nothing), np.array([0.9, 0.8, 0.7, 0.6], np.float32))
+    assert kept.tolist() == [0, 2, 3]
+
+
+def test_many_equal_scores_stay_in_their_order() -> None:
+    apart = np.array([(20 * i, 0, 20 * i + 9, 9) for i in range(300)], np.float32)
+    assert nms(apart, np.tile(np.array([0.5, 0.7], np.float32), 150)).tolist() == [*range(1, 300, 2), *range(0, 300, 2)]
+
+
 def test_equal_scores_keep_the_earlier_and_none_is_none() -> None:
     assert nms(boxes((0, 0, 9, 9), (0, 0, 9, 9)), np.array([0.5, 0.5], np.float32)).tolist() == [0]
     assert nms(np.zeros((0, 4), np.float32), np.zeros(0, np.float32)).tolist() == []

@@ -100,7 +100,7 @@ def from_priors(
 
 
 def centred(boxes: FloatArray) -> FloatArray:
-    """(K, 4) centre and size → x0, y0, x1, y1."""
+    """Rows that begin with centre and size → (K, 4) x0, y0, x1, y1."""
     half = boxes[:, 2:4] / 2
     return np.concatenate([boxes[:, :2] - half, boxes[:, :2] + half], 1)
 

@@ -69,6 +69,19 @@ def test_one_row_beyond_probability_tells_logits() -> None:
     assert face_of_two(np.array([[-200, 200], [200, -200]], np.float32)).tolist() == [1, 0]
 
 
+@pytest.mark.parametrize("pair", [(-1, 2), (0.3, 0.705), (0.3, 0.4), (0.9, 0.4)])
+def test_rows_that_are_beyond_0_to_1_or_do_not_sum_to_1_are_logits(pair: tuple[float, float]) -> None:
+    wanted = 1 / (1 + np.exp(pair[0] - pair[1]))
+    np.testing.assert_allclose(face_of_two(np.array([pair], np.float32)), [wanted], rtol=1e-6)
+
+
+def test_boxes_that_are_beyond_all_numbers_are_refused() -> None:
+    told = outputs((32, 32))
+    told[1][0, 0], told[0][0, 0, 2] = (0, 9), 500
+    with pytest.raises(ModelError, match=r"^retinaface_resnet50: the model gave values that are not finite"):
+        Told(told).model(RetinaFaceResNet50)(np.zeros((32, 32, 3), np.uint8), 0.5)
+
+
 def test_the_number_of_priors_must_be_that_of_the_input() -> None:
     told = Told(outputs((32, 32)))
     with pytest.raises(ModelError, match=r"^retinaface_resnet50: gave 42, 42, 42 cells, not \[168, 168, 168\]"):

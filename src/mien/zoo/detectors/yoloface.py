@@ -45,7 +45,7 @@ class YoloFace:
         check_cells(self.card.name, [len(rows)], [count])
         scores = self._scores(rows)
         hits = np.flatnonzero(scores >= min_score)
-        boxes, points = centred(rows[hits, :4]), self._points(rows[hits])
+        boxes, points = centred(rows[hits]), self._points(rows[hits])
         return detections(self.card.name, boxes, scores[hits], points, fitted.scale)
 
     def _rows(self, output: FloatArray) -> FloatArray:
