@@ -72,12 +72,9 @@ EQUIVALENT: Mapping[str, str] = {
         for module, scores in (("retinaface", "scores"), ("yoloface", "scores"), ("scrfd", "scores[:, 0]"))
     },
     "mien.zoo.detectors.yunet: 'cells' if all(self.sides) else None: always second": "its input tells the files apart",
-    "mien.zoo.detectors.yunet: np.clip(cls[:, 0], 0, 1): arguments swapped": "the middle one of three is the same",
-    "mien.zoo.detectors.yunet: np.clip(obj[:, 0], 0, 1): arguments swapped": "the middle one of three is the same",
     "mien.zoo.detectors.s3fd: -(-side // stride): without minus": "the product of two negative numbers is the same",
     "mien.zoo.anchors: isinstance(fixed[0], int) and isinstance(fixed[1], int): and for or": "no file fixes one side",
     "mien.zoo.anchors: (pairs >= 0) & (pairs <= 1): left side only": "what is positive and sums to 1 is at most 1",
-    "mien.zoo.anchors: min(room, round(side * ratio)): arguments swapped": "the smaller one is the same",
     **{
         f"swapper {name}: signed = True": "the mean is 0 and the std 1"
         for name in ("blendswap_256", "inswapper_128", "inswapper_128_fp16", "simswap_unofficial_512", "dfm")

@@ -19,8 +19,8 @@ ELSEWHERE = frozenset({"_card", "calibration"})
 """What is no step of a model: its card, and how its scores compare with those of others."""
 NO_STEP = ("dtype", "strict", "key")
 """Keywords that change no numbers, but for those of a wrong type."""
-EITHER = frozenset({"min", "max", "minimum", "maximum"})
-"""Calls whose arguments may come in any order."""
+EITHER = frozenset({"min", "max", "minimum", "maximum", "clip"})
+"""Calls whose first two arguments may come in either order."""
 LONG = 12
 """Literals with more elements than this are tables: a few of their numbers stand for all."""
 SWAPS: dict[type[ast.operator], type[ast.operator]] = {

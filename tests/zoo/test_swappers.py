@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -235,6 +236,44 @@ def test_the_mask_is_the_meshs_outline_with_a_soft_rim() -> None:
     assert mask.dtype == np.float32 and mask.shape == (128, 128)
     np.testing.assert_allclose([mask[64, 64], mask[40, 88], mask[64, 20], mask[100, 64]], [1, 1, 0, 0], atol=1e-6)
     assert 0.35 < mask[64, 34] < 0.65 and mask[64, 32] < 0.2 and mask[64, 37] > 0.9
+
+
+@pytest.mark.parametrize(("side", "extent"), [(256, 60), (256, 200), (512, 400)])
+def test_the_rim_is_a_normal_distributions_of_half_the_borders_width(side: int, extent: float) -> None:
+    mesh = face(side / 2, side / 2, extent).mesh[:468, :2].astype(np.float64)
+    hull = cv2.convexHull(mesh.astype(np.float32))[:, 0].astype(np.float64)
+    row = hull[:, 1].min() + np.ptp(hull[:, 1]) / 2
+    middle = round(row)
+    # Where the outline crosses the row, and the normal there.
+    crossings = []
+    for (x0, y0), (x1, y1) in zip(hull, np.roll(hull, -1, 0), strict=True):
+        if min(y0, y1) <= middle < max(y0, y1):
+            crossings.append((x0 + (middle - y0) / (y1 - y0) * (x1 - x0), abs(y1 - y0) / np.hypot(x1 - x0, y1 - y0)))
+    left, cosine = min(crossings)
+    left -= side / 256 / 3  # pixels of the grid of 256 that the outline runs through are filled, about half of each
+    sigma = max(0.7 * side / 256, 0.5 * 0.03 * float(np.ptp(mesh, 0).max()))
+    mask = outline(face(side / 2, side / 2, extent).mesh, side)
+    columns = np.arange(side)
+    near = np.abs(columns - left) < 2 * sigma
+    wanted = [0.5 * (1 + math.erf((x - left) * cosine / sigma / math.sqrt(2))) for x in columns[near]]
+    np.testing.assert_allclose(mask[middle, near], wanted, atol=0.025)
+
+
+@pytest.mark.parametrize(("found", "left"), [(0.3, 1), (0.65, 0), (0.475, 0.5), (0.37, 0.8), (0.1, 1), (0.9, 0)])
+def test_what_covers_the_face_counts_by_its_probability(found: float, left: float) -> None:
+    for size in (8, 200):
+        mask = uncovered({"occluder": np.full((size, size), found, np.float32)}, 128)
+        assert mask.shape == (128, 128)
+        np.testing.assert_allclose(mask, left, atol=1e-6)
+
+
+def test_masks_of_other_sizes_are_averaged_or_interpolated() -> None:
+    fine = np.random.default_rng(2).uniform(0.3, 0.65, (256, 256)).astype(np.float32)
+    shrunk = uncovered({"occluder": fine}, 128)
+    np.testing.assert_allclose(shrunk, ((0.65 - fine) / 0.35).reshape(128, 2, 128, 2).mean((1, 3)), atol=1e-5)
+    coarse = np.tile(np.array([0.3, 0.65], np.float32), (2, 1))
+    wanted = np.interp((np.arange(128) + 0.5) / 64 - 0.5, [0, 1], [1, 0])
+    np.testing.assert_allclose(uncovered({"occluder": coarse}, 128), wanted[None].repeat(128, 0), atol=1e-5)
 
 
 def test_what_covers_the_face_stays_in_front() -> None:
