@@ -94,7 +94,7 @@ def seen(image: ByteArray, side: int = 32) -> ByteArray:
     """What a graph whose input is fixed to side × side gets of a frame."""
     told = Told([np.zeros((1, 20, 21 * (side // 32) ** 2), np.float32)], side)
     told.model(YoloV8Face)(image, 0.5)
-    return np.round(told.given[0].transpose(1, 2, 0) * 255).astype(np.uint8)
+    return np.asarray(np.round(told.given[0].transpose(1, 2, 0) * 255), np.uint8)
 
 
 def test_shrinking_takes_means_and_enlarging_interpolates() -> None:
