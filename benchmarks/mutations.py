@@ -76,6 +76,11 @@ EQUIVALENT: Mapping[str, str] = {
     "mien.zoo.anchors: isinstance(fixed[0], int) and isinstance(fixed[1], int): and for or": "no file fixes one side",
     "mien.zoo.anchors: (pairs >= 0) & (pairs <= 1): left side only": "what is positive and sums to 1 is at most 1",
     **{
+        f"mien.zoo.landmarkers.pipnet: {number} → {number + 1}": "no point is that near to being another's neighbour"
+        for number in (7960, 39216, 91248, 38798, 39653, 41071, 32198, 40376)
+    },
+    "mien.zoo.landmarkers.pipnet: np.argsort(apart, 1, kind='stable'): without kind": "no two are equally far",
+    **{
         f"swapper {name}: signed = True": "the mean is 0 and the std 1"
         for name in ("blendswap_256", "inswapper_128", "inswapper_128_fp16", "simswap_unofficial_512", "dfm")
     },

@@ -161,7 +161,7 @@ def test_the_cell_of_a_point_is_where_its_own_score_is_best() -> None:
 
 def test_every_neighbour_map_tells_of_one_point() -> None:
     votes = votes_of_neighbours()
-    assert votes.shape == (98, 17)
+    assert votes.shape == (98, 17) and not votes.flags.writeable
     assert sorted({(int(each), point) for point, row in enumerate(votes) for each in row}) == [
         (10 * teller + place, about) for teller in range(98) for place, about in enumerate(nearest(teller))
     ]
