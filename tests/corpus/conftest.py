@@ -97,7 +97,7 @@ def bench(
     tmp_path: Path, models: Zoo, person: Identity, command: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
 ) -> Bench:
     """A folder for outputs and a way to fill it. Command lines in this process share the loaded models."""
-    monkeypatch.setattr("mien.api.Zoo", lambda *_, **__: models)
+    monkeypatch.setattr("mien.api.Zoo.of", lambda options: models)
     folder = tmp_path / "out"
     folder.mkdir()
     return Bench(folder, models, person, command, [])

@@ -196,7 +196,7 @@ def test_a_model_that_raises_is_one_error(
 ) -> None:
     target = film(tmp_path / "in.mp4", pts=range(8))
     zoo = BrokenZoo(bench.zoo, task, boom)
-    monkeypatch.setattr("mien.api.Zoo", lambda *_, **__: zoo)
+    monkeypatch.setattr("mien.api.Zoo.of", lambda options: zoo)
     ended = bench.command("swap", "-s", SOURCE, "-t", target, "-o", bench.folder / "out.mkv")
     assert (ended.code, ended.out) == (1, "")
     assert ended.err.count("\n") == 1
@@ -294,7 +294,7 @@ def test_corrupt_weights_are_one_error_that_names_the_file(
         bit[len(bit) // 2] ^= 1
         file.write_bytes({"cut": data[: len(data) // 2], "one bit": bytes(bit), "text": b"not a network"}[damage])
     monkeypatch.setattr(cards, "files", lambda package: folder)
-    monkeypatch.setattr("mien.api.Zoo", Zoo)
+    monkeypatch.setattr("mien.api.Zoo.of", lambda options: Zoo(options.device))
     target = film(tmp_path / "in.mp4", pts=range(2))
     bench.fails(target, "mesh478.onnx", flags=("--device", "cpu"))
 
@@ -335,7 +335,7 @@ def test_no_memory_left_in_the_process_is_one_error(
         raise MemoryError
 
     zoo = BrokenZoo(bench.zoo, "swapper", full)
-    monkeypatch.setattr("mien.api.Zoo", lambda *_, **__: zoo)
+    monkeypatch.setattr("mien.api.Zoo.of", lambda options: zoo)
     error = bench.fails(film(tmp_path / "in.mp4", pts=range(3)), name="out.mkv")
     assert "memory" in error
 
