@@ -73,6 +73,7 @@ EQUIVALENT: Mapping[str, str] = {
     },
     "mien.zoo.detectors.yunet: 'cells' if all(self.sides) else None: always second": "its input tells the files apart",
     "mien.zoo.detectors.s3fd: -(-side // stride): without minus": "the product of two negative numbers is the same",
+    "mien.zoo.detectors.s3fd: 1 → 2": "of the sides of priors: squares are as wide as high; others are caught",
     "mien.zoo.anchors: isinstance(fixed[0], int) and isinstance(fixed[1], int): and for or": "no file fixes one side",
     "mien.zoo.anchors: (pairs >= 0) & (pairs <= 1): left side only": "what is positive and sums to 1 is at most 1",
     **{
@@ -85,8 +86,13 @@ EQUIVALENT: Mapping[str, str] = {
         for name in ("blendswap_256", "inswapper_128", "inswapper_128_fp16", "simswap_unofficial_512", "dfm")
     },
     **{
-        f"swapper dfm: {what}": "DFM normalises nothing; its file is of one size and takes no source"
-        for what in ("mean = (0.01, 0.01, 0.01)", "std = (1.11, 1.11, 1.11)", "masked = True", "size = 512")
+        f"swapper dfm: {what}": "DFM normalises nothing, takes no source and has masks of its own"
+        for what in (
+            "mean = (0.01, 0.01, 0.01)",
+            "std = (1.11, 1.11, 1.11)",
+            "masked = True",
+            "source_shape = (512, 'n')",
+        )
     },
 }
 
