@@ -61,6 +61,8 @@ TESTS = {
     "expression": ["tests/zoo/test_adapters.py"],
 }
 """What else tests the models of a task, for changes that `test_every_name` does not notice."""
+SHARED_TESTS = ["tests/zoo/test_tensors.py", "tests/zoo/test_faults.py"]
+"""The same for models of all tasks."""
 COSTLY = ("gpen_bfr_512", "bisenet_resnet_18", "simswap_unofficial_512", "gpen_bfr_1024", "gpen_bfr_2048")
 """Names whose tests take long; those of others are asked first, where either may notice."""
 KINDS = ("caught", "hung", "missed", "equivalent")
@@ -350,8 +352,8 @@ def _reload(module: str, tree: ast.Module) -> None:
 def _others_fail(change: Change) -> bool:
     import pytest
 
-    files = dict.fromkeys(file for task, _ in change.names for file in TESTS.get(task, []) if (ROOT / file).exists())
-    return bool(files) and pytest.main(["-x", "-q", "-p", "no:cacheprovider", *files]) == 1
+    files = dict.fromkeys(file for task, _ in change.names for file in [*TESTS.get(task, []), *SHARED_TESTS])
+    return pytest.main(["-x", "-q", "-p", "no:cacheprovider", *files]) == 1
 
 
 def tried(change: Change, quick: bool = False) -> str:
