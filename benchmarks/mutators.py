@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 SAME = frozenset(
     {
-        "asarray", "ascontiguousarray", "array", "astype", "float32", "copy", "list", "tuple", "set", "sorted", "dict", "partial",
+        "asarray", "ascontiguousarray", "array", "astype", "float32", "copy", "list", "tuple", "set", "sorted", "dict",
+        "partial",
         "property", "cast", "setflags", "int", "float", "isinstance", "len", "zip", "range", "enumerate", "register",
         "ModelCard", "Weights", "SourceNeeds", "cache", "MappingProxyType", "Network", "super", "_card", "all", "map",
     }
