@@ -14,7 +14,7 @@ from mien.errors import ModelError
 from mien.runtime.graph import Graph, open_graph
 from mien.runtime.session import Runtime
 from mien.zoo.cards import ModelCard
-from mien.zoo.tensors import Network
+from mien.zoo.tensors import Network, unit
 from tests.stand_ins import graph, node
 
 CARD = ModelCard("net", "swapper", "CC0-1.0", True, "made here")
@@ -164,3 +164,9 @@ def test_values_that_are_not_finite_do_not_go_in(value: float) -> None:
     spoilt: npt.NDArray[np.float32] = np.where(TARGET == 4, np.float32(value), TARGET)
     with pytest.raises(ModelError, match=r"^net: was given values that are not finite"):
         network(SOURCE, spoilt)
+
+
+def test_short_embeddings_are_scaled_and_only_those_of_nothing_are_told() -> None:
+    np.testing.assert_allclose(unit("net", np.array([[3e-3, 4e-3]], np.float32)), [[0.6, 0.8]], atol=1e-6)
+    with pytest.raises(ModelError, match=r"^net: the model gave an empty embedding"):
+        unit("net", np.array([[3, 4], [0, 0]], np.float32))
