@@ -73,6 +73,7 @@ EQUIVALENT: Mapping[str, str] = {
         f"mien.zoo.detectors.{module}: np.flatnonzero({scores} >= min_score): first argument only": "a mask is as good"
         for module, scores in (("retinaface", "scores"), ("yoloface", "scores"), ("scrfd", "scores[:, 0]"))
     },
+    "mien.zoo.detectors.yoloface: (8, 16, 32): first two swapped": "they are only summed over",
     "mien.zoo.detectors.yunet: 'cells' if all(self.sides) else None: always second": "its input tells the files apart",
     "mien.zoo.detectors.s3fd: -(-side // stride): without minus": "the product of two negative numbers is the same",
     "mien.zoo.detectors.s3fd: 1 → 2": "of the sides of priors: squares are as wide as high; others are caught",

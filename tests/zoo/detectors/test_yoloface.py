@@ -64,6 +64,11 @@ def test_rows_of_another_input_size_are_refused(family: type[YoloFace], out: Flo
         Told([out], side=64).model(family)(np.zeros((64, 64, 3), np.uint8), 0.6)
 
 
+@pytest.mark.parametrize(("family", "out"), [(YoloV8Face, v8(1056)), (YoloV5Face, v5(1056))])
+def test_large_inputs_have_a_row_for_each_anchor_of_each_cell(family: type[YoloFace], out: FloatArray) -> None:
+    assert Told([out], side=1056).model(family)(np.zeros((64, 64, 3), np.uint8), 0.5) == []
+
+
 def test_each_version_refuses_the_others_file() -> None:
     with pytest.raises(ModelError, match=r"expected outputs n×20×\? but found 1×252×16"):
         Told([v5()]).model(YoloV8Face)
