@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -215,6 +216,13 @@ def test_a_file_without_an_emap_is_told(matrices: Mapping[str, npt.NDArray[Any]]
         ModelError, match=rf"^net: expected one 512×512 matrix for embeddings \(emap\) but found {told};"
     ):
         emap(data, "net")
+
+
+def test_a_file_without_an_emap_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(graph([node("Identity", ["x"], "y")], {"x": (1,)}, {"y": (1,)}))
+    with pytest.raises(ModelError, match=rf"^{re.escape(str(path))}: expected one 512×512 matrix"):
+        emap(path, "net")
 
 
 def test_hififace_may_give_a_mask_as_well() -> None:

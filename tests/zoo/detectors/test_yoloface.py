@@ -64,6 +64,15 @@ def test_rows_of_another_input_size_are_refused(family: type[YoloFace], out: Flo
         Told([out], side=64).model(family)(np.zeros((64, 64, 3), np.uint8), 0.6)
 
 
+def test_the_order_of_channels_is_a_field() -> None:
+    class Other(YoloV8Face):
+        order = "BGR"
+
+    told = Told([v8()], side=64)
+    told.model(Other)(np.full((64, 64, 3), (255, 102, 0), np.uint8), 0.5)
+    np.testing.assert_allclose(told.given[0, :, 0, 0], [0, 0.4, 1], atol=1e-6)
+
+
 @pytest.mark.parametrize(("family", "out"), [(YoloV8Face, v8(1056)), (YoloV5Face, v5(1056))])
 def test_large_inputs_have_a_row_for_each_anchor_of_each_cell(family: type[YoloFace], out: FloatArray) -> None:
     assert Told([out], side=1056).model(family)(np.zeros((64, 64, 3), np.uint8), 0.5) == []
