@@ -13,7 +13,19 @@ import pytest
 
 from mien.faces import FaceFinder
 from mien.options import AnalyzeOptions
-from mien.robust import FAINTEST, LARGEST, LEAST, SHRUNK, pictures, retried, retried_near, stretched
+from mien.robust import (
+    FAINTEST,
+    LARGEST,
+    LEAST,
+    SHRUNK,
+    is_flat,
+    is_noisy,
+    is_soft,
+    pictures,
+    retried,
+    retried_near,
+    stretched,
+)
 from mien.search import Search, unique
 from mien.types import ByteArray, Detection, Face, FloatArray
 from mien.views import ArrayFrame, View
@@ -162,8 +174,8 @@ def test_pictures_know_their_scale_and_their_size_is_bounded(width: int, height:
 
 
 def test_only_blurred_pictures_are_sharpened(portrait: ByteArray) -> None:
-    plain, blurred = (list(pictures(ArrayFrame(image))) for image in (portrait, DAMAGES["blur"](portrait)))
-    assert len(blurred) == len(plain) + 1
+    faint, blurred = (list(pictures(ArrayFrame(image))) for image in (portrait // 8, DAMAGES["blur"](portrait)))
+    assert len(blurred) == len(faint) + 1
     soft, sharp = blurred[1], blurred[2]
     assert soft.scale == sharp.scale and soft.image.shape == sharp.image.shape
 
@@ -171,6 +183,19 @@ def test_only_blurred_pictures_are_sharpened(portrait: ByteArray) -> None:
         return float(np.percentile(np.abs(np.diff(image.astype(float), axis=1)), 90))
 
     assert steepest(sharp.image) > 1.3 * steepest(soft.image)
+
+
+def test_only_what_is_dark_noisy_or_blurred_is_restored(portrait: ByteArray) -> None:
+    """A clear picture is only enlarged: shrunk, a few strokes look like a face."""
+    assert not (is_flat(portrait) or is_noisy(portrait) or is_soft(portrait))
+    assert [picture.second for picture in pictures(ArrayFrame(portrait))] == [False]
+    grain = np.random.default_rng(1).normal(0, 40, portrait.shape)
+    noisy = np.clip(portrait + grain, 0, 255).astype(np.uint8)
+    assert (is_flat(noisy), is_noisy(noisy), is_soft(noisy)) == (False, True, False)
+    assert (is_flat(portrait // 16), is_noisy(portrait // 16)) == (True, False)
+    assert is_soft(np.full((64, 64, 3), 90, np.uint8)) and not is_noisy(np.zeros((2, 2, 3), np.uint8))
+    for image in (noisy, portrait // 16):
+        assert sum(picture.second for picture in pictures(ArrayFrame(image))) == len(SHRUNK)
 
 
 def test_stretching_keeps_order_and_fractions_and_leaves_flat_pictures_flat() -> None:
