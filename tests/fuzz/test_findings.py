@@ -11,11 +11,12 @@ import pytest
 
 import mien
 from benchmarks.fuzz.mutate import pack
+from mien.identity import FORMAT
 
 
 def test_an_identity_with_one_array_that_is_none_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "person.npz"
-    np.savez(path, allow_pickle=False, format=np.int32(1), embedding=np.ones(4, np.float32))
+    np.savez(path, allow_pickle=False, format=np.int32(FORMAT), embedding=np.ones(4, np.float32))
     with zipfile.ZipFile(io.BytesIO(path.read_bytes())) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     path.write_bytes(pack({**members, "embedding.npy": b"\x00NUMPY"}))
