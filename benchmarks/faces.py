@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures how well faces are found: detection, landmarks, embeddings, and tilt, size and crop stress.
 
-usage: faces.py --data DIR [--device cpu]
+usage: python -m benchmarks.faces --data DIR [--device cpu]
 
 DIR holds portraits/*.jpg and hard/*.jpg (one person each), and london/NNN_neutral.jpg with 189
 landmarks in NNN_neutral.txt and NNN_smiling.jpg (Face Research Lab London Set, CC BY 4.0).
@@ -17,21 +17,11 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from benchmarks import london189
 from mien.faces import ArrayFrame, FaceFinder
 from mien.geometry import transform
 from mien.types import ByteArray, Face, FloatArray
 from mien.zoo.registry import Zoo
-
-LONDON_POINTS = {
-    "pupils": {0: 468, 1: 473},
-    "eye corners": {18: 33, 22: 133, 23: 362, 27: 263},
-    "eyelids": {20: 159, 29: 145, 25: 386, 32: 374},
-    "mouth corners": {87: 61, 93: 291},
-    "lips": {90: 0, 106: 17},
-    "nose base": {55: 2},
-    "chin": {129: 152},
-}
-"""Points of the London set that the mesh has too: index there → mesh index."""
 
 
 def read(path: Path) -> ByteArray:
@@ -57,25 +47,20 @@ def detection(finder: FaceFinder, folder: Path) -> None:
 
 def london(finder: FaceFinder, folder: Path) -> None:
     """Landmarks against hand-placed ones; same person against different people."""
-    errors: dict[str, list[float]] = {name: [] for name in LONDON_POINTS}
+    ids, meshes, points = list[int](), list[FloatArray](), list[FloatArray]()
     embeddings: dict[str, list[FloatArray]] = {"neutral": [], "smiling": []}
     smile: dict[str, list[float]] = {"neutral": [], "smiling": []}
     for truth in sorted(folder.glob("*_neutral.txt")):
-        points = np.loadtxt(truth, comments="#")
+        ids.append(int(truth.stem[:3]))
+        points.append(np.loadtxt(truth, np.float32, comments="#"))
         for mood in embeddings:
             face = finder.find_in_image(read(folder / f"{truth.stem[:3]}_{mood}.jpg"), expressions=True)[0]
             assert face.embedding is not None and face.blendshapes is not None
             embeddings[mood].append(face.embedding)
             smile[mood].append(float(face.blendshapes[44:46].mean()))
             if mood == "neutral":
-                eyes = float(np.linalg.norm(points[0] - points[1]))
-                for name, pairs in LONDON_POINTS.items():
-                    apart = face.mesh[list(pairs.values()), :2] - points[list(pairs)]
-                    errors[name].append(float(np.linalg.norm(apart, axis=1).mean()) / eyes)
-    print("london landmarks, error over the distance of the pupils (mean, 95th percentile):")
-    for name, values in errors.items():
-        print(f"  {name:14} {np.mean(values):.4f} {np.percentile(values, 95):.4f}")
-    print(f"  all            {np.mean([v for vs in errors.values() for v in vs]):.4f}")
+                meshes.append(face.mesh)
+    print("\n".join(london189.report(np.array(ids), np.stack(meshes), np.stack(points))))
     similar = np.stack(embeddings["neutral"]) @ np.stack(embeddings["smiling"]).T
     same, other = np.diag(similar), similar[~np.eye(len(similar), dtype=bool)]
     print(f"london cosine, same person: mean {same.mean():.3f}, min {same.min():.3f}")
