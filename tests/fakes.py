@@ -13,7 +13,7 @@ from mien.identity_data import IdentityData
 from mien.runtime.session import Session, Where
 from mien.types import Box, ByteArray, Detection, Face, FloatArray, Image, Patch
 from mien.zoo.cards import ModelCard, Task
-from mien.zoo.contracts import Source, SourceNeeds
+from mien.zoo.contracts import Source, SourceNeeds, Style
 from mien.zoo.registry import Zoo
 from tests.stand_ins import graph, node
 
@@ -118,7 +118,7 @@ class FakeSwapper:
 
     def __call__(
         self, crops: Sequence[Image], faces: Sequence[Face], masks: Sequence[Mapping[str, FloatArray] | None],
-        source: Source, skin_tone: float,
+        source: Source, style: Style,
     ) -> list[Patch]:  # fmt: skip
         self.batches.append([face.track for face in faces])
         self.masks += masks

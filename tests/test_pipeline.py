@@ -209,7 +209,7 @@ class _Broken:
 
 
 class _FailingSwapper(FakeSwapper):
-    def __call__(self, crops: Any, faces: Any, masks: Any, source: Any, skin_tone: float) -> list[Patch]:
+    def __call__(self, crops: Any, faces: Any, masks: Any, source: Any, style: Any) -> list[Patch]:
         raise ZeroDivisionError("swap")
 
 
@@ -224,9 +224,9 @@ def test_faces_of_different_boosts_are_one_batch() -> None:
     seen: list[list[int]] = []
 
     class Sized(FakeSwapper):
-        def __call__(self, crops: Any, faces: Any, masks: Any, source: Any, skin_tone: float) -> list[Patch]:
+        def __call__(self, crops: Any, faces: Any, masks: Any, source: Any, style: Any) -> list[Patch]:
             seen.append([len(crop) for crop in crops])
-            return super().__call__(crops, faces, masks, source, skin_tone)
+            return super().__call__(crops, faces, masks, source, style)
 
     faces = [face(60, 60, 30, track=0), face(200, 130, 120, track=1)]
     swapper = Sized(template="arcface_128", size=32)
@@ -244,9 +244,9 @@ def test_the_swapper_gets_the_source_that_it_needs() -> None:
     seen = []
 
     class Needy(FakeSwapper):
-        def __call__(self, crops: Any, faces: Any, masks: Any, source: Any, skin_tone: float) -> list[Patch]:
+        def __call__(self, crops: Any, faces: Any, masks: Any, source: Any, style: Any) -> list[Patch]:
             seen.append(source)
-            return super().__call__(crops, faces, masks, source, skin_tone)
+            return super().__call__(crops, faces, masks, source, style)
 
     zoo = FakeZoo(Needy(needs=SourceNeeds("fake", template="ffhq_512", size=16)))
     known = replace(
@@ -262,8 +262,8 @@ def test_the_swapper_gets_the_source_that_it_needs() -> None:
 
 def test_a_swapper_that_loses_a_face_is_an_error(thirty: Analysis) -> None:
     class Careless(FakeSwapper):
-        def __call__(self, crops: Any, faces: Any, masks: Any, source: Any, skin_tone: float) -> list[Patch]:
-            return super().__call__(crops, faces, masks, source, skin_tone)[1:]
+        def __call__(self, crops: Any, faces: Any, masks: Any, source: Any, style: Any) -> list[Patch]:
+            return super().__call__(crops, faces, masks, source, style)[1:]
 
     with pytest.raises(ModelError, match="2 patches for 3 crops"):
         list(pipeline(thirty, FakeZoo(Careless())).run(clip(3)))
@@ -271,8 +271,8 @@ def test_a_swapper_that_loses_a_face_is_an_error(thirty: Analysis) -> None:
 
 def test_a_swapper_that_gives_nan_is_an_error_that_names_it(thirty: Analysis) -> None:
     class Blind(FakeSwapper):
-        def __call__(self, crops: Any, faces: Any, masks: Any, source: Any, skin_tone: float) -> list[Patch]:
-            patches = super().__call__(crops, faces, masks, source, skin_tone)
+        def __call__(self, crops: Any, faces: Any, masks: Any, source: Any, style: Any) -> list[Patch]:
+            patches = super().__call__(crops, faces, masks, source, style)
             patches[-1].rgb[0, 0, 0] = np.nan
             return patches
 
@@ -349,9 +349,9 @@ def test_the_swapper_gets_the_tracks_embedding_and_shape_in_every_frame() -> Non
     seen: list[Face] = []
 
     class Curious(FakeSwapper):
-        def __call__(self, crops: Any, faces: Any, masks: Any, source: Any, skin_tone: float) -> list[Patch]:
+        def __call__(self, crops: Any, faces: Any, masks: Any, source: Any, style: Any) -> list[Patch]:
             seen.extend(faces)
-            return super().__call__(crops, faces, masks, source, skin_tone)
+            return super().__call__(crops, faces, masks, source, style)
 
     scores = np.zeros(52, np.float32)
     writer = AnalysisWriter((320, 240))

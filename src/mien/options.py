@@ -17,6 +17,7 @@ DEVICES = (
 )
 DEVICE = r"^(auto|cpu|coreml|(cuda|tensorrt|openvino|directml|rocm|migraphx)(:[0-9]{1,3}(,[0-9]{1,3})*)?)$"
 Scope = Literal["request", "operator", "local"]
+Fusion = Literal["swapgan", "classic"]
 
 
 def is_device(text: str) -> bool:
@@ -114,6 +115,14 @@ class SwapOptions(AnalyzeOptions):
     masker: str = _field("occluder", "request", "Models that find what covers a target's face, joined by +.")
     source_masker: str = _field(
         "skin_hair+occluder", "request", "Models that find what covers a source's face, joined by +."
+    )
+    fusion: Fusion = _field(
+        "classic",
+        "request",
+        "How the texture swapper blends: swapgan by its network, classic by arithmetic alone.",
+    )
+    shape: float = _field(
+        1.0, "request", "0 keeps the target's shape of the face, 1 takes the source's (texture swapper).", ge=0, le=1
     )
     skin_tone: float = _field(0.0, "request", "0 keeps the target's skin tone, 1 takes the source's.", ge=0, le=1)
     min_similarity: float = _field(

@@ -24,7 +24,7 @@ from mien.stages import Run, Stage
 from mien.tracking import GAP, TrackTally
 from mien.types import Face, FloatArray, Patch
 from mien.zoo.cards import Task
-from mien.zoo.contracts import Masker, Swapper, check_patches
+from mien.zoo.contracts import Masker, Style, Swapper, check_patches
 from mien.zoo.registry import Zoo
 
 
@@ -116,6 +116,7 @@ class Pipeline:
         self._swapper: Swapper = zoo.load("swapper", options.swapper)
         self._batch = batch_frames(options, zoo)
         self._source = prepare_source(zoo, self._swapper, identity)
+        self._style = Style(options.skin_tone, options.shape, options.fusion)
         maskers = options.masker.split("+") if self._swapper.needs_mask else ()
         self._maskers: Sequence[Masker] = [zoo.load("masker", name) for name in maskers]
         self._finder = FaceFinder(zoo, options)
@@ -219,7 +220,7 @@ class Pipeline:
         if not crops:
             return works
         images, faces = [crop.image for crop in crops], [crop.face for crop in crops]
-        patches = self._swapper(images, faces, masks, self._source, self._options.skin_tone)
+        patches = self._swapper(images, faces, masks, self._source, self._style)
         check_patches(self._swapper.card.name, patches, images)
         each = iter(patches)
         return [replace(work, patches=list(islice(each, len(work.crops)))) for work in works]

@@ -89,7 +89,7 @@ def test_what_a_task_does_not_promise(
 def test_what_is_promised_passes() -> None:
     seen: list[Any] = []
 
-    def swap(crops: Any, faces: Any, masks: Any, source: Any, skin_tone: float) -> Any:
+    def swap(crops: Any, faces: Any, masks: Any, source: Any, style: Any) -> Any:
         seen.append((crops[0].shape, source.embedding.shape, source.photo.shape, list(masks[0])))
         return patches(32)()
 

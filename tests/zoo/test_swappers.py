@@ -20,7 +20,7 @@ from mien.options import Device
 from mien.runtime.graph import Graph, open_graph
 from mien.runtime.session import Runtime
 from mien.types import Face, FloatArray, Image, Patch
-from mien.zoo.contracts import Source, check_patches
+from mien.zoo.contracts import Source, Style, check_patches
 from mien.zoo.registry import registry
 from mien.zoo.swappers._template import TemplateSwapper, join, outline, split, uncovered
 from mien.zoo.swappers.dfm import Dfm
@@ -59,7 +59,7 @@ def whole(model: TemplateSwapper, k: int = 1) -> Face:
 
 def run(model: TemplateSwapper, crops: Sequence[Image], given: Source | None = None) -> list[Patch]:
     faces = [whole(model, len(each) // model.size) for each in crops]
-    patches = model(crops, faces, [None] * len(crops), given or source(model), 0.0)
+    patches = model(crops, faces, [None] * len(crops), given or source(model), Style())
     check_patches(model.card.name, patches, crops)
     return patches
 
@@ -136,7 +136,7 @@ def test_a_source_without_what_it_needs_is_told(name: str) -> None:
 def test_other_crops_are_told(shape: tuple[int, ...]) -> None:
     model = swapper("inswapper_128")
     with pytest.raises(ModelError, match=r"^inswapper_128: a crop of \d+×\d+ is no square of a multiple of 128"):
-        model([np.zeros(shape, np.uint8)], [whole(model)], [None], source(model), 0.0)
+        model([np.zeros(shape, np.uint8)], [whole(model)], [None], source(model), Style())
 
 
 def test_crops_of_more_bits_are_as_good() -> None:
@@ -289,7 +289,7 @@ def test_what_covers_the_face_stays_in_front() -> None:
     covered[:, :16] = 1
     model = swapper("inswapper_128")
     masks = {"occluder": covered, "hair": np.ones((8, 8), np.float32)}
-    (patch,) = model([crop(model)], [whole(model)], [masks], source(model), 0.0)
+    (patch,) = model([crop(model)], [whole(model)], [masks], source(model), Style())
     np.testing.assert_allclose([patch.mask[64, 30], patch.mask[64, 100]], [0, 1], atol=1e-6)
     assert uncovered({"occluder": np.full((4, 4), 0.29, np.float32)}, 128).min() == 1
     assert uncovered({"hair": np.ones((4, 4), np.float32)}, 128).min() == uncovered(None, 128).min() == 1

@@ -18,7 +18,7 @@ from mien.paste import mesh_box
 from mien.shape import neutral
 from mien.texture import fuse, unwrap
 from mien.types import Face, FloatArray, Image, Patch
-from mien.zoo.contracts import Source
+from mien.zoo.contracts import Source, Style
 from mien.zoo.registry import Zoo
 from mien.zoo.swappers.texture import TextureSwapper
 from tests import heads
@@ -69,7 +69,7 @@ def spotted() -> IdentityData:
 def swap(
     crop: Image, face: Face, who: IdentityData, masks: Mapping[str, FloatArray] | None = None, skin_tone: float = 0.0
 ) -> Patch:
-    (patch,) = TextureSwapper("cpu")([crop], [face], [masks], Source(who), skin_tone)
+    (patch,) = TextureSwapper("cpu")([crop], [face], [masks], Source(who), Style(skin_tone=skin_tone))
     height, width = crop.shape[:2]
     assert patch.rgb.shape == (height, width, 3) and patch.mask.shape == (height, width)
     assert patch.rgb.dtype == patch.mask.dtype == np.float32
@@ -170,13 +170,13 @@ def test_a_batch_is_its_parts(spotted: IdentityData) -> None:
     meshes[1] = meshes[1] - np.array([20, 10, 0], np.float32)
     faces = [heads.face(mesh, OTHER, STILL) for mesh in meshes]
     masks = [None, {"occluder": np.zeros((50, 60), np.float32)}]
-    both = TextureSwapper("cpu")(crops, faces, masks, Source(spotted), 0.0)
+    both = TextureSwapper("cpu")(crops, faces, masks, Source(spotted), Style())
     assert len(both) == 2
     for patch, crop, face, mask in zip(both, crops, faces, masks, strict=True):
         alone = swap(crop, face, spotted, mask)
         np.testing.assert_array_equal(patch.rgb, alone.rgb)
         np.testing.assert_array_equal(patch.mask, alone.mask)
-    assert TextureSwapper("cpu")([], [], [], Source(spotted), 0.0) == []
+    assert TextureSwapper("cpu")([], [], [], Source(spotted), Style()) == []
 
 
 @pytest.mark.parametrize("who", [ME, OTHER], ids=["one person", "strangers"])

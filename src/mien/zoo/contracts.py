@@ -10,6 +10,7 @@ import numpy as np
 
 from mien.errors import ModelError
 from mien.identity_data import IdentityData
+from mien.options import Fusion
 from mien.types import ByteArray, Detection, Face, FloatArray, Image, Patch
 from mien.zoo.cards import ModelCard
 
@@ -151,6 +152,18 @@ class Source:
     """(size, size, 3) RGB."""
 
 
+@dataclass(frozen=True, slots=True)
+class Style:
+    """What a user wants of a swap; swappers leave alone what they have no means for."""
+
+    skin_tone: float = 0.0
+    """0 keeps the target's skin tone, 1 takes the source's."""
+    shape: float = 1.0
+    """0 keeps the target's shape of the face, 1 takes the source's."""
+    fusion: Fusion = "classic"
+    """How the texture swapper blends."""
+
+
 class Swapper(Protocol):
     """Renders an identity on target crops.
 
@@ -169,7 +182,7 @@ class Swapper(Protocol):
 
     def __call__(
         self, crops: Sequence[Image], faces: Sequence[Face], masks: Sequence[Mapping[str, FloatArray] | None],
-        source: Source, skin_tone: float,
+        source: Source, style: Style,
     ) -> list[Patch]: ...  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from mien.identity_data import IdentityData
 from mien.runtime.session import Session
 from mien.types import ByteArray, Detection, Face, FloatArray
 from mien.zoo.cards import Task
-from mien.zoo.contracts import Source, check_patches
+from mien.zoo.contracts import Source, Style, check_patches
 from mien.zoo.tensors import require_finite
 
 SIDE = 320
@@ -101,7 +101,7 @@ def _swapper(model: Any) -> None:
     )
     face = _face(layout * model.size, model.size)
     masks = {"skin": np.ones(crop.shape[:2], np.float32)} if model.needs_mask else None
-    check_patches(model.card.name, model([crop], [face], [masks], source, 0.0), [crop])
+    check_patches(model.card.name, model([crop], [face], [masks], source, Style()), [crop])
 
 
 def _enhancer(model: Any) -> None:

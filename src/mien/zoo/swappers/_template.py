@@ -18,7 +18,7 @@ from mien.mesh import SURFACE
 from mien.runtime.session import Where
 from mien.types import Face, FloatArray, Image, Patch
 from mien.zoo.cards import ModelCard
-from mien.zoo.contracts import Source, SourceNeeds
+from mien.zoo.contracts import Source, SourceNeeds, Style
 from mien.zoo.tensors import Network, Shape, unit
 
 HALF = (0.5, 0.5, 0.5)
@@ -79,7 +79,7 @@ class TemplateSwapper:
 
     def __call__(
         self, crops: Sequence[Image], faces: Sequence[Face], masks: Sequence[Mapping[str, FloatArray] | None],
-        source: Source, skin_tone: float,
+        source: Source, style: Style,
     ) -> list[Patch]:  # fmt: skip
         """Render the source on all crops, and on all their sub-crops, as one batch.
 

@@ -1,0 +1,74 @@
+"""Moving a target's features to where the source has them, before the source's texture is drawn there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from mien.chart import grid_size, resize, to_grid
+from mien.identity_data import IdentityData
+from mien.mesh import SURFACE, interpolate, rasterise
+from mien.shape import neutral, reshape
+from mien.types import Face, FloatArray
+
+STRENGTH = 1.15
+"""Of the change of shape: a little more than all, since small and outer differences are held back."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reshaped:
+    """A target with the source's shape."""
+
+    crop: FloatArray
+    """(H, W, 3) 0–1."""
+    mesh: FloatArray
+    """(478, 3)."""
+    masks: Mapping[str, FloatArray] | None
+    moved: npt.NDArray[np.bool_] | None
+    """(H, W) which pixels moved; None where none did."""
+
+
+def reshaped(
+    crop: FloatArray, face: Face, masks: Mapping[str, FloatArray] | None, identity: IdentityData, strength: float
+) -> Reshaped:
+    """The target's crop with its features where the source has them; its pose, expression and outline stay.
+
+    Args:
+        crop: (H, W, 3) 0–1.
+        face: in the crop's pixels.
+        masks: class → (h, w) over the crop.
+        strength: 0 keeps the target's shape, 1 takes the source's.
+    """
+    own = face.shape
+    if own is None and face.blendshapes is not None:
+        own = neutral(face.mesh, face.blendshapes)
+    if own is None or strength <= 0:
+        return Reshaped(crop, face.mesh, masks, None)
+    mesh = reshape(face.mesh, own, identity.shape, STRENGTH * strength)
+    height, width = crop.shape[:2]
+    small = grid_size(width, height)
+    points = to_grid(mesh, small, width, height)
+    ids = rasterise(points, mesh[:SURFACE, 2], *small)
+    back = cv2.GaussianBlur(interpolate(ids, points, (face.mesh - mesh)[:SURFACE, :2]), (0, 0), 1.5)
+    full = resize(np.asarray(back, np.float32), width, height)
+    warped = _displace(crop, full)
+    if masks is not None:
+        masks = {name: _displace_mask(mask, full) for name, mask in masks.items()}
+    return Reshaped(warped, mesh, masks, np.maximum(np.abs(full[..., 0]), np.abs(full[..., 1])) > 1 / 64)
+
+
+def _displace(image: FloatArray, offset: FloatArray) -> FloatArray:
+    rows, columns = np.mgrid[: image.shape[0], : image.shape[1]].astype(np.float32)
+    moved = cv2.remap(
+        image, columns + offset[..., 0], rows + offset[..., 1], cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE
+    )
+    return np.asarray(np.clip(moved, 0, 1), np.float32)
+
+
+def _displace_mask(mask: FloatArray, offset: FloatArray) -> FloatArray:
+    scale = np.array([mask.shape[1] / offset.shape[1], mask.shape[0] / offset.shape[0]], np.float32)
+    return _displace(mask, resize(offset, mask.shape[1], mask.shape[0]) * scale)

@@ -1,0 +1,1 @@
+"""Trains the network that blends a source's texture into a target's face."""

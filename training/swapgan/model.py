@@ -1,0 +1,153 @@
+"""The network: from a target's crop and the source's texture drawn on it to smooth maps that blend the two.
+
+It predicts maps, not pixels: a gain, a bias, and how far the texture is trusted, so that the result is as sharp as the
+texture at any size. The light of the target is estimated first, by an arithmetic that is part of the graph: what the
+network says is what is left to mend.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from mien.fusion import SIDE
+
+WIDTHS = (32, 56, 96, 144)
+"""Channels at 1/2, 1/4, 1/8 and 1/16 of the crop."""
+GAIN, BIAS = 0.8, 0.2
+"""Bounds of what is added to the log-gain of the light, and of the bias. Unbounded exponentials went to NaN."""
+LIGHT = 1.6
+"""Bound of the log-gain of the light."""
+FLOOR = 0.04
+"""Added to colours before their logarithm, so that noise in the dark counts little."""
+COARSE, SPREAD = 16, 2.2
+"""Side of the grid on which the light is estimated, and the Gaussian's width in its cells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Maps:
+    """What the network says; each N×C×SIDE×SIDE."""
+
+    gain: Tensor
+    """Three log-gains of the texture."""
+    bias: Tensor
+    """Three, added to it."""
+    trust: Tensor
+    """0–1: the texture's share; the rest is the target's."""
+
+
+def blend(target: Tensor, drawn: Tensor, maps: Maps) -> Tensor:
+    """The result at the size of the maps."""
+    lit = (drawn * maps.gain.exp() + maps.bias).clamp(0, 1)
+    return target + maps.trust * (lit - target)
+
+
+def conv(inputs: int, outputs: int, size: int = 3, stride: int = 1) -> nn.Sequential:
+    """Convolution and ReLU. No norm: the colours themselves matter."""
+    return nn.Sequential(nn.Conv2d(inputs, outputs, size, stride, size // 2), nn.ReLU(inplace=True))
+
+
+class Residual(nn.Module):
+    """Two 3×3 convolutions around a shortcut; begins as the shortcut."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(conv(width, width), nn.Conv2d(width, width, 3, 1, 1))
+        nn.init.zeros_(self.body[1].weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Same shape."""
+        return functional.relu(x + self.body(x))
+
+
+class Surround(nn.Module):
+    """Tells every place what the whole crop looks like."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.mix = nn.Sequential(nn.Linear(width, width), nn.ReLU(inplace=True), nn.Linear(width, width))
+        nn.init.zeros_(self.mix[2].weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Same shape."""
+        seen: Tensor = self.mix(x.mean((2, 3)))
+        return x + seen[:, :, None, None]
+
+
+class SwapGAN(nn.Module):
+    """U-Net on the halved crop.
+
+    Inputs, each N×C×SIDE×SIDE: `target` and `drawn` RGB 0–1; `mask` (1), 0 outside of the mesh and in an open mouth;
+    `seen` (1), 0 where a masker found something in front of the face; `trust` (1) of the texture; `skin` (1), plain
+    skin by the atlas.
+    """
+
+    def __init__(self, widths: tuple[int, int, int, int] = WIDTHS) -> None:
+        super().__init__()
+        a, b, c, d = widths
+        self.stem = conv(4 * 13, a)
+        self.down1 = nn.Sequential(conv(a, b, 3, 2), Residual(b))
+        self.down2 = nn.Sequential(conv(b, c, 3, 2), Residual(c))
+        self.down3 = nn.Sequential(conv(c, d, 3, 2), Residual(d), Surround(d), Residual(d))
+        self.up3, self.mix3 = nn.Conv2d(d, c, 1), Residual(c)
+        self.up2, self.mix2 = nn.Conv2d(c, b, 1), Residual(b)
+        self.up1, self.mix1 = nn.Conv2d(b, a, 1), conv(a, a)
+        self.head = nn.Conv2d(a, 4 * 7, 3, 1, 1)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+        with torch.no_grad():
+            self.head.bias[4 * 6 :] = 3.0  # trust begins near 1
+        self.register_buffer("kernel", _gaussian(SPREAD), persistent=False)
+
+    def light(self, target: Tensor, drawn: Tensor, weight: Tensor) -> Tensor:
+        """N×3×SIDE×SIDE log-gain that brings the texture's slow changes to the target's (normalised convolution)."""
+        step = target.shape[-1] // COARSE
+        ratio = (target + FLOOR).log() - (drawn + FLOOR).log()
+        sums = functional.avg_pool2d(torch.cat([ratio * weight, weight], 1), step)
+        mean = sums.mean((2, 3), keepdim=True)
+        near = self._blur(sums)
+        total = near + 0.02 * mean + 1e-5 * torch.cat([torch.zeros_like(mean[:, :3]), torch.ones_like(mean[:, 3:])], 1)
+        gain = (total[:, :3] / total[:, 3:]).clamp(-LIGHT, LIGHT)
+        return functional.interpolate(gain, scale_factor=float(step), mode="bilinear", align_corners=False)
+
+    def _blur(self, sums: Tensor) -> Tensor:
+        kernel, reach = self.kernel, self.kernel.shape[0] // 2
+        rows, columns = kernel.reshape(1, 1, -1, 1).repeat(4, 1, 1, 1), kernel.reshape(1, 1, 1, -1).repeat(4, 1, 1, 1)
+        sums = functional.conv2d(sums, rows, padding=(reach, 0), groups=4)
+        return functional.conv2d(sums, columns, padding=(0, reach), groups=4)
+
+    def forward(self, target: Tensor, drawn: Tensor, mask: Tensor, seen: Tensor, trust: Tensor, skin: Tensor) -> Maps:
+        """See the class."""
+        weight = mask * seen * trust * skin
+        light = self.light(target, drawn, weight)
+        lit = (drawn * light.exp()).clamp(0, 1)
+        x = torch.cat([target - 0.5, lit - 0.5, light, mask, seen, trust, skin], 1)
+        full = functional.pixel_unshuffle(x, 2)
+        x1 = self.stem(full)
+        x2 = self.down1(x1)
+        x3 = self.down2(x2)
+        y = self.down3(x3)
+        y = self.mix3(x3 + _up(self.up3(y)))
+        y = self.mix2(x2 + _up(self.up2(y)))
+        y = self.mix1(x1 + _up(self.up1(y)))
+        said = functional.pixel_shuffle(self.head(y), 2)
+        gain = light + GAIN * torch.tanh(said[:, :3] / GAIN)
+        bias = BIAS * torch.tanh(said[:, 3:6] / BIAS)
+        return Maps(gain, bias, torch.sigmoid(said[:, 6:]) * mask)
+
+
+def _up(x: Tensor) -> Tensor:
+    return functional.interpolate(x, scale_factor=2.0, mode="bilinear", align_corners=False)
+
+
+def _gaussian(sigma: float) -> Tensor:
+    reach = math.ceil(3 * sigma)
+    kernel = torch.exp(-0.5 * (torch.arange(-reach, reach + 1) / sigma) ** 2)
+    return kernel / kernel.sum()
+
+
+assert SIDE % (COARSE * 2) == 0
