@@ -235,6 +235,14 @@ def test_an_empty_mask_changes_nothing_and_copies_nothing() -> None:
         assert all(np.array_equal(a, b) for a, b in zip(before, planes(picture), strict=True))
 
 
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_an_empty_mask_leaves_a_photo_as_it_was(channels: int) -> None:
+    array = np.random.default_rng(0).integers(0, 256, (10, 12, channels), np.uint8)
+    frame = ImageFrame(array.copy())
+    frame.write(Box(2, 1, 9, 8), np.ones((7, 7, 3), np.float32), np.zeros((7, 7), np.float32))
+    np.testing.assert_array_equal(frame.array, array)
+
+
 def test_a_pixel_beside_the_mask_keeps_its_chroma_cell() -> None:
     picture = noise("yuv420p")
     before = planes(picture)

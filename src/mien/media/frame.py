@@ -152,6 +152,8 @@ class ImageFrame(Frame):
     def write(self, box: Box, rgb: Image, mask: FloatArray) -> None:
         """See `Frame.write`."""
         box, new, mask = self._check_edit(box, rgb, mask)
+        if box.empty:
+            return
         part = self._part(box)
         for rows in planes.bands(box.width, box.height):
             old = part[rows].astype(np.float32)
