@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 
 from mien.atlas import atlas
-from mien.chart import border, chart_in, chart_of, mouth, resize, visible
+from mien.chart import Chart, border, chart_in, chart_of, mouth, resize, visible
 from mien.classic import Blended
 from mien.geometry import transform, warp
 from mien.identity_data import IdentityData
@@ -26,7 +26,7 @@ SIDE = 128
 MARGIN = 1.35
 """Side of that crop over the extent of the mesh."""
 INPUTS = ("target", "drawn", "mask", "seen", "trust", "skin")
-OUTPUTS = ("gain", "bias", "share")
+OUTPUTS = ("gain", "bias", "share", "flow")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,17 +83,19 @@ def blend(
 
     Args:
         extent: side of the face in the crop's pixels.
-        maps: gain (3, SIDE, SIDE), bias (3, …) and share (1, …), in the order of `OUTPUTS`.
+        maps: in the order of `OUTPUTS`: log-gain (3, SIDE, SIDE) of the texture, bias (3, …), the texture's share (1, …)
+            and flow (2, …), pixels of the network's crop from a place to where the texture was drawn that belongs there.
         skin_tone: 0 keeps the target's, 1 takes the source's.
     """
-    gain, bias, share = (np.ascontiguousarray(values.transpose(1, 2, 0)) for values in maps)
+    gain, bias, share, flow = (np.ascontiguousarray(values.transpose(1, 2, 0)) for values in maps)
     height, width = target.crop.shape[:2]
     if skin_tone > 0:
         weight = (view.mask * view.seen * view.trust * view.skin) > 0.3
         if weight.any():
             gain = gain - np.float32(skin_tone) * np.median(gain[weight], axis=0)
     chart = chart_in(target.mesh, width, height)
-    drawn = np.clip(sample(identity.texture, resize(chart.uv, width, height), extent), 0, 1)
+    uv = _displaced(chart, flow, view.matrix, width)
+    drawn = np.clip(sample(identity.texture, resize(uv, width, height), extent), 0, 1)
     rgb = np.clip(
         drawn * _back(np.exp(gain), view.matrix, width, height) + _back(bias, view.matrix, width, height), 0, 1
     )
@@ -102,6 +104,20 @@ def blend(
     shown = share[..., 0] / np.maximum(view.mask, 1e-2)
     seen = _back(np.minimum(view.seen, np.clip(2 * shown, 0, 1)), view.matrix, width, height)
     return Blended(np.asarray(rgb, np.float32), np.asarray(alpha, np.float32), np.clip(seen, 0, 1))
+
+
+def _displaced(chart: Chart, flow: FloatArray, matrix: FloatArray, width: int) -> FloatArray:
+    """The chart's UV coordinates, each from where the flow says."""
+    step = chart.width / width
+    # From the network's crop to the chart's pixels.
+    turn = np.linalg.inv(matrix[:, :2].astype(np.float64)) * step
+    small = np.c_[matrix[:, :2] / step, matrix @ np.array([0.5 / step - 0.5, 0.5 / step - 0.5, 1])].astype(np.float32)
+    shift = _back(np.asarray(flow @ turn.T.astype(np.float32), np.float32), small, chart.width, chart.height)
+    rows, columns = np.mgrid[: chart.height, : chart.width].astype(np.float32)
+    uv = cv2.remap(
+        chart.uv, columns + shift[..., 0], rows + shift[..., 1], cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE
+    )
+    return np.asarray(uv, np.float32)
 
 
 def _back(values: FloatArray, matrix: FloatArray, width: int, height: int) -> FloatArray:

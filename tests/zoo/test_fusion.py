@@ -37,10 +37,12 @@ def network(nodes: Sequence[NodeProto], **constants: FloatArray) -> bytes:
         for output, like in {"gain": "drawn", "bias": "drawn", "share": "mask"}.items()
         if output not in given
     ]
+    if "flow" not in given:
+        more += [node("Concat", ["mask", "trust"], "two", axis=1), node("Mul", ["two", "none"], "flow")]
     return graph(
         [*nodes, *more],
         {name: ("n", channels, SIDE, SIDE) for name, channels in zip(INPUTS, CHANNELS, strict=True)},
-        {name: ("n", channels, SIDE, SIDE) for name, channels in {"gain": 3, "bias": 3, "share": 1}.items()},
+        {name: ("n", channels, SIDE, SIDE) for name, channels in {"gain": 3, "bias": 3, "share": 1, "flow": 2}.items()},
         none=np.zeros(1, np.float32),
         **constants,
     )
@@ -162,6 +164,30 @@ def test_what_the_network_is_told(plain: IdentityData, name: str) -> None:
         middle &= np.hypot(columns - eye[0], rows - eye[1]) > 26
     assert np.abs(found - wanted)[middle].mean() < 0.05
     assert np.corrcoef(found[middle], wanted[middle])[0, 1] > 0.9
+
+
+@pytest.mark.parametrize(("right", "down"), [(1.5, -2.0), (0.0, -1.5)])
+def test_the_flow_says_where_the_texture_was_drawn(right: float, down: float) -> None:
+    """A ramp that is read further along is brighter by its slope, in the network's upright pixels."""
+    who, mesh = person(lambda uv: np.repeat(uv[..., :1] * 0.2 + uv[..., 1:] * 0.7, 3, -1)), head(200, roll=90)
+    crop = shot(mesh, plain_paint((0.2, 0.2, 0.2)))
+    moves = np.array([right, down], np.float32).reshape(1, 2, 1, 1)
+    still, moved = (
+        swap(network([node("Concat", ["mask", "mask"], "two", axis=1), node("Mul", ["two", "none"], "no"),
+                      node("Add", ["no", "by"], "flow"), PRINTED], by=by), mesh, crop, who)[1]
+        for by in (0 * moves, moves)
+    )  # fmt: skip
+    matrix = upright_matrix(mesh, MARGIN, SIDE)
+    surface = np.ascontiguousarray(mesh[:SURFACE, :2])
+    uv = interpolate(rasterise(surface, mesh[:SURFACE, 2], WIDTH, HEIGHT), surface, topology().uv)
+    shift = np.linalg.inv(matrix[:, :2]) @ (right, down)  # in the crop's pixels
+    part = cheek(mesh)
+    ahead = tuple(slice(s.start + round(d), s.stop + round(d)) for s, d in zip(part, shift[::-1], strict=True))
+    paint = uv[..., 0] * 0.2 + uv[..., 1] * 0.7
+    wanted = paint[ahead].mean() - paint[part].mean()
+    assert abs(wanted) > 0.004
+    found = (moved - still)[part].mean()
+    assert found == pytest.approx(wanted, rel=0.25)
 
 
 def test_nothing_changes_outside_the_mesh_whatever_the_network_says(plain: IdentityData) -> None:

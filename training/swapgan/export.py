@@ -24,16 +24,16 @@ CHANNELS = (3, 3, 1, 1, 1, 1)
 
 
 class Whole(nn.Module):
-    """The network with its maps as a tuple."""
+    """The network with its maps as a tuple, in the order of `OUTPUTS`."""
 
     def __init__(self, net: SwapGAN) -> None:
         super().__init__()
         self.net = net
 
-    def forward(self, *inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Gain, bias, trust."""
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        """Gain, bias, share, flow."""
         maps = self.net(*inputs)
-        return maps.gain, maps.bias, maps.trust
+        return maps.gain, maps.bias, maps.trust, maps.flow
 
 
 def export(net: SwapGAN, path: Path) -> None:
@@ -71,7 +71,8 @@ def load_exported(net: SwapGAN, file: Path) -> None:
     wanted = dict(net.named_parameters())
     with torch.no_grad():
         for name, parameter in wanted.items():
-            parameter.copy_(torch.from_numpy(stored[f"net.{name}"].astype("float32")))
+            if f"net.{name}" in stored:  # a part that the file's network had not yet begins as it is
+                parameter.copy_(torch.from_numpy(stored[f"net.{name}"].astype("float32")))
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
 """The network: from a target's crop and the source's texture drawn on it to smooth maps that blend the two.
 
-It predicts maps, not pixels: a gain, a bias, and how far the texture is trusted, so that the result is as sharp as the
-texture at any size. The light of the target is estimated first, by an arithmetic that is part of the graph: what the
-network says is what is left to mend.
+It predicts maps, not pixels: a gain, a bias, a small displacement, and how far the texture is trusted. So the result is
+as sharp as the texture at any size. The light of the target is estimated first, by an arithmetic that is part of the
+graph: what the network says is what is left to mend.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ WIDTHS = (32, 56, 96, 144)
 """Channels at 1/2, 1/4, 1/8 and 1/16 of the crop."""
 GAIN, BIAS = 0.8, 0.2
 """Bounds of what is added to the log-gain of the light, and of the bias. Unbounded exponentials went to NaN."""
+FLOW = 2.5
+"""Bound of the displacement, in pixels of the crop: what a landmarker errs, and a little of a face's shape."""
 LIGHT = 1.6
 """Bound of the log-gain of the light."""
 FLOOR = 0.04
@@ -38,12 +40,24 @@ class Maps:
     """Three, added to it."""
     trust: Tensor
     """0–1: the texture's share; the rest is the target's."""
+    flow: Tensor
+    """Two, pixels right and down: where the texture that belongs here was drawn, from here."""
 
 
 def blend(target: Tensor, drawn: Tensor, maps: Maps) -> Tensor:
     """The result at the size of the maps."""
-    lit = (drawn * maps.gain.exp() + maps.bias).clamp(0, 1)
+    lit = (displaced(drawn, maps.flow) * maps.gain.exp() + maps.bias).clamp(0, 1)
     return target + maps.trust * (lit - target)
+
+
+def displaced(images: Tensor, flow: Tensor) -> Tensor:
+    """Each pixel from where `flow` says."""
+    side = images.shape[-1]
+    line = torch.arange(side, dtype=torch.float32)
+    y, x = torch.meshgrid(line, line, indexing="ij")
+    at = torch.stack([x, y])[None] + flow
+    grid = ((at + 0.5) * (2 / side) - 1).permute(0, 2, 3, 1)
+    return functional.grid_sample(images, grid, padding_mode="border", align_corners=False)
 
 
 def conv(inputs: int, outputs: int, size: int = 3, stride: int = 1) -> nn.Sequential:
@@ -97,8 +111,10 @@ class SwapGAN(nn.Module):
         self.up2, self.mix2 = nn.Conv2d(c, b, 1), Residual(b)
         self.up1, self.mix1 = nn.Conv2d(b, a, 1), conv(a, a)
         self.head = nn.Conv2d(a, 4 * 7, 3, 1, 1)
-        nn.init.zeros_(self.head.weight)
-        nn.init.zeros_(self.head.bias)
+        self.move = nn.Conv2d(b, 2, 3, 1, 1)
+        for last in (self.head, self.move):
+            nn.init.zeros_(last.weight)
+            nn.init.zeros_(last.bias)
         with torch.no_grad():
             self.head.bias[4 * 6 :] = 3.0  # trust begins near 1
         self.register_buffer("kernel", _gaussian(SPREAD), persistent=False)
@@ -133,11 +149,13 @@ class SwapGAN(nn.Module):
         y = self.down3(x3)
         y = self.mix3(x3 + _up(self.up3(y)))
         y = self.mix2(x2 + _up(self.up2(y)))
+        # Displacements are smooth: a quarter of the crop's grid is enough.
+        flow = FLOW * torch.tanh(_up(_up(self.move(y))) / FLOW)
         y = self.mix1(x1 + _up(self.up1(y)))
         said = functional.pixel_shuffle(self.head(y), 2)
         gain = light + GAIN * torch.tanh(said[:, :3] / GAIN)
         bias = BIAS * torch.tanh(said[:, 3:6] / BIAS)
-        return Maps(gain, bias, torch.sigmoid(said[:, 6:]) * mask)
+        return Maps(gain, bias, torch.sigmoid(said[:, 6:]) * mask, flow)
 
 
 def _up(x: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ from torch.nn.utils.parametrizations import spectral_norm
 
 from training.swapgan.export import load_exported
 from training.swapgan.faces import Faces
-from training.swapgan.model import SwapGAN, blend
+from training.swapgan.model import Maps, SwapGAN, blend
 from training.swapgan.samples import Batch, Samples
 from training.swapgan.teacher import Teacher
 
@@ -47,7 +47,7 @@ class Weights:
     features: float = 0.15
     same: float = 0.1
     """Distance of the embedding to the truth's."""
-    identity: float = 0.12
+    identity: float = 0.2
     """Distance of the embedding to the source's, of two people."""
     light: float = 1.5
     """Change of slow colours, of two people."""
@@ -57,6 +57,8 @@ class Weights:
     """Places that the source shows and the target does not hide, where the texture is not used."""
     flat: float = 0.02
     """Unevenness of the maps."""
+    still: float = 0.5
+    """Unevenness of the displacement."""
     fooled: float = 0.015
 
 
@@ -120,7 +122,7 @@ class Trainer:
         batch = self.samples.with_truth(TRUTHS).joined(self.samples.of_two(PAIRS))
         maps = self.net(*batch.inputs)
         output = blend(batch.target, batch.drawn, maps)
-        terms = self._terms(batch, output, maps.gain, maps.bias, maps.trust)
+        terms = self._terms(batch, output, maps)
         if adversarial:
             terms["fooled"] = self.weights.fooled * sum(
                 -score.mean() for score in self.judge(torch.cat([output, batch.mask], 1))
@@ -140,7 +142,7 @@ class Trainer:
                 mean.lerp_(now, 1 - keep)
         return {name: float(value.detach()) for name, value in terms.items()}
 
-    def _terms(self, batch: Batch, output: Tensor, gain: Tensor, bias: Tensor, trust: Tensor) -> dict[str, Tensor]:
+    def _terms(self, batch: Batch, output: Tensor, maps: Maps) -> dict[str, Tensor]:
         w, n = self.weights, TRUTHS
         mask = batch.mask
         weight = 1 + 4 * mask
@@ -165,8 +167,9 @@ class Trainer:
         # A beard or a brow of one of the two is a large change, and no light.
         terms["light"] = w.light * (0.1 * torch.log1p(change / 0.1)).mean()
         terms["kept"] = w.kept * ((output - batch.target).abs() * mask * batch.covered)[n:].mean()
-        terms["printed"] = w.printed * ((mask - trust) * (1 - batch.covered) * batch.trust)[n:].mean()
-        terms["flat"] = w.flat * sum(d.abs().mean() for m in (gain, bias, trust) for d in edges(m))
+        terms["printed"] = w.printed * ((mask - maps.trust) * (1 - batch.covered) * batch.trust)[n:].mean()
+        terms["flat"] = w.flat * sum(d.abs().mean() for m in (maps.gain, maps.bias, maps.trust) for d in edges(m))
+        terms["still"] = w.still * sum(d.pow(2).mean() for d in edges(maps.flow))
         return terms
 
     def _judged(self, batch: Batch, output: Tensor) -> Tensor:

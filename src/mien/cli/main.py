@@ -22,6 +22,7 @@ COMMANDS = {
     "swap": "Swap a face into a photo or a video.",
     "analyze": "Find and describe the faces of a photo or a video.",
     "compare": "Say how similar the faces of two photos are.",
+    "eval": "Measure how good swaps are.",
     "models": "Show, fetch, add and check models.",
     "doctor": "Check this installation and this machine.",
 }
@@ -62,7 +63,8 @@ def _app() -> App:
         result_action="return_value",
     )
     for name, text in COMMANDS.items():
-        app.command(f"mien.cli.{name}:{name}", name=name, help=text)
+        home = "evaluate" if name == "eval" else name  # no name of a builtin
+        app.command(f"mien.cli.{home}:{home}", name=name, help=text)
     return app
 
 

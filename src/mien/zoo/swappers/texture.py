@@ -30,7 +30,7 @@ from mien.zoo.registry import register
 from mien.zoo.tensors import Network
 
 CHANNELS = (3, 3, 1, 1, 1, 1)
-MAPS = (3, 3, 1)
+MAPS = (3, 3, 1, 2)
 
 
 @register(
@@ -40,7 +40,7 @@ MAPS = (3, 3, 1)
         licence="Apache-2.0",
         commercial=True,
         origin="mien: trained on synthetic faces and consenting volunteers; see training/swapgan",
-        weights=Weights("swapgan.onnx", "e47c9036bf7cb10502275ee839716597b895df1c9b5fc4ac582034dd9150e852", 2982723),
+        weights=Weights("swapgan.onnx", "4f3f193ce0cdaa2c403a2bcf9e095659fe1b4c59d23904f46004bcda7c39237b", 2986147),
     )
 )
 class TextureSwapper:
