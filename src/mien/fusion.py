@@ -83,8 +83,8 @@ def blend(
 
     Args:
         extent: side of the face in the crop's pixels.
-        maps: in the order of `OUTPUTS`: log-gain (3, SIDE, SIDE) of the texture, bias (3, …), the texture's share (1, …)
-            and flow (2, …), pixels of the network's crop from a place to where the texture was drawn that belongs there.
+        maps: in the order of `OUTPUTS`, C×SIDE×SIDE each: log-gain (3) of the texture, bias (3), the texture's share
+            (1), and flow (2), from a place to where the texture that belongs there was drawn, in pixels of the view.
         skin_tone: 0 keeps the target's, 1 takes the source's.
     """
     gain, bias, share, flow = (np.ascontiguousarray(values.transpose(1, 2, 0)) for values in maps)
@@ -94,36 +94,35 @@ def blend(
         if weight.any():
             gain = gain - np.float32(skin_tone) * np.median(gain[weight], axis=0)
     chart = chart_in(target.mesh, width, height)
-    uv = _displaced(chart, flow, view.matrix, width)
-    drawn = np.clip(sample(identity.texture, resize(uv, width, height), extent), 0, 1)
-    rgb = np.clip(
-        drawn * _back(np.exp(gain), view.matrix, width, height) + _back(bias, view.matrix, width, height), 0, 1
-    )
-    alpha = np.clip(_back(share[..., 0], view.matrix, width, height), 0, 1)
-    alpha *= resize(border(chart), width, height) > 0  # the mesh's outline is finer than the maps
-    shown = share[..., 0] / np.maximum(view.mask, 1e-2)
-    seen = _back(np.minimum(view.seen, np.clip(2 * shown, 0, 1)), view.matrix, width, height)
-    return Blended(np.asarray(rgb, np.float32), np.asarray(alpha, np.float32), np.clip(seen, 0, 1))
-
-
-def _displaced(chart: Chart, flow: FloatArray, matrix: FloatArray, width: int) -> FloatArray:
-    """The chart's UV coordinates, each from where the flow says."""
+    # By way of the chart's grid: cubic, since maps are scaled up by much, which at the crop's size would cost more.
     step = chart.width / width
-    # From the network's crop to the chart's pixels.
-    turn = np.linalg.inv(matrix[:, :2].astype(np.float64)) * step
-    small = np.c_[matrix[:, :2] / step, matrix @ np.array([0.5 / step - 0.5, 0.5 / step - 0.5, 1])].astype(np.float32)
-    shift = _back(np.asarray(flow @ turn.T.astype(np.float32), np.float32), small, chart.width, chart.height)
+    linear, shift = view.matrix[:, :2] / step, view.matrix @ np.array([0.5 / step - 0.5, 0.5 / step - 0.5, 1])
+    onto = np.c_[linear, shift].astype(np.float32)
+    shown = np.clip(2 * share[..., 0] / np.maximum(view.mask, 1e-2), 0, 1)
+    joined = np.concatenate([np.exp(gain), bias, share, np.minimum(view.seen, shown)[..., None]], axis=2)
+    there = np.concatenate([_laid(part, onto, chart) for part in np.split(joined, 2, axis=2)], axis=2)
+    there[..., 6] *= border(chart) > 0  # the mesh's outline is finer than the view
+    drift = _laid(np.asarray(flow @ np.linalg.inv(linear).T, np.float32), onto, chart)
+    uv = resize(_displaced(chart, drift), width, height)
+    gain, bias = resize(there[..., :3], width, height), resize(there[..., 3:6], width, height)
+    drawn = np.clip(sample(identity.texture, uv, extent), 0, 1)
+    alpha, seen = (np.clip(resize(there[..., k], width, height), 0, 1) for k in (6, 7))
+    return Blended(np.clip(drawn * gain + bias, 0, 1), alpha, seen)
+
+
+def _displaced(chart: Chart, drift: FloatArray) -> FloatArray:
+    """The chart's UV coordinates, each from where the drift, in its pixels, says."""
     rows, columns = np.mgrid[: chart.height, : chart.width].astype(np.float32)
     uv = cv2.remap(
-        chart.uv, columns + shift[..., 0], rows + shift[..., 1], cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE
+        chart.uv, columns + drift[..., 0], rows + drift[..., 1], cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE
     )
     return np.asarray(uv, np.float32)
 
 
-def _back(values: FloatArray, matrix: FloatArray, width: int, height: int) -> FloatArray:
-    """Maps of the network's crop, over the whole crop: cubic, since they are scaled up by much."""
+def _laid(values: FloatArray, onto: FloatArray, chart: Chart) -> FloatArray:
+    """Maps of the view (at most four) on the chart's grid, by the matrix from the grid's pixels to the view's."""
     how = cv2.INTER_CUBIC | cv2.WARP_INVERSE_MAP
-    found = cv2.warpAffine(values, matrix, (width, height), flags=how, borderMode=cv2.BORDER_REPLICATE)
+    found = cv2.warpAffine(values, onto, (chart.width, chart.height), flags=how, borderMode=cv2.BORDER_REPLICATE)
     return np.asarray(found, np.float32)
 
 
