@@ -1,0 +1,1 @@
+"""Training of the classifier that tells swapped faces from untouched ones."""
