@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import cv2
 import numpy as np
@@ -147,7 +147,7 @@ def _made(job: tuple[list[tuple[Photo, Photo]], Fusion, View, Path]) -> ByteArra
 @cache
 def _swapper(weights: Path) -> Swapper:
     cv2.setNumThreads(1)
-    made: Any = TextureSwapper("cpu", weights)  # Any: a template that is always None is none of the contract to mypy
+    made: Swapper = cast(Any, TextureSwapper("cpu", weights))  # its template, None for good, is no `str | None` to mypy
     return made
 
 
