@@ -20,11 +20,13 @@ from mien.evaluate import EvalReport, compare, evaluate
 from mien.evaluate.engine import Engine
 from mien.evaluate.faces import pixels_of
 from mien.evaluate.run import Step
+from mien.evaluate.statistics import auc
 from mien.options import SwapOptions
 from mien.types import Image, Patch
 from mien.zoo.contracts import SourceNeeds
 from mien.zoo.registry import Zoo
 from tests.fakes import card
+from tests.stand_ins import graph, node
 
 TABLE = """folder,person,sex,age,skin_tone,part
 ,female_001,female,23,light,held-out
@@ -48,6 +50,14 @@ class NoSwapper:
 
     def __call__(self, crops: Sequence[Image], *_: Any) -> list[Patch]:
         return [Patch(np.asarray(crop / 255, np.float32), np.zeros(crop.shape[:2], np.float32)) for crop in crops]
+
+
+class Reddener(NoSwapper):
+    """Paints each crop red."""
+
+    def __call__(self, crops: Sequence[Image], *_: Any) -> list[Patch]:
+        red = np.array([1, 0, 0], np.float32)
+        return [Patch(np.zeros_like(crop, np.float32) + red, np.ones(crop.shape[:2], np.float32)) for crop in crops]
 
 
 @pytest.fixture(scope="module")
@@ -219,3 +229,24 @@ def test_one_person_is_no_pair_and_a_file_no_folder(data: Path, models: Zoo, tmp
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match="is a file; name a folder"):
         evaluate(data, output=tmp_path / "file", zoo=models)
+
+
+def test_naturalness_is_judged_by_one_crop_of_photo_and_output(data: Path, tmp_path: Path) -> None:
+    nodes = [
+        node("ReduceMean", ["crops"], "mean", axes=[2, 3], keepdims=0),
+        node("Gather", ["mean", "red"], "swapped", axis=1),
+    ]
+    file = tmp_path / "red.onnx"
+    file.write_bytes(graph(nodes, {"crops": ("n", 3, 160, 160)}, {"swapped": ("n", 1)}, red=np.array([0])))
+    options: dict[str, Any] = {"pairs": 3, "same_person": 0, "cycles": 0, "clip_swaps": 0}
+    for swapper, expected in ((NoSwapper(), 0.5), (Reddener(), 1.0)):
+        zoo = Zoo("cpu")
+        zoo._loaded["swapper", "texture"] = swapper
+        found = evaluate(data, people=data / "people.csv", naturalness=file, zoo=zoo, **options)
+        rows = [row.values for row in found.rows]
+        if expected == 0.5:
+            assert all(row["swapped_before"] == row["swapped_after"] for row in rows)
+        else:
+            assert all(row["swapped_after"] > row["swapped_before"] + 0.2 for row in rows)
+        of_rows = auc([row["swapped_before"] for row in rows], [row["swapped_after"] for row in rows])
+        assert found.summary["naturalness"].mean == pytest.approx(of_rows) == pytest.approx(expected)

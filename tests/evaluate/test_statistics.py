@@ -87,6 +87,11 @@ def test_a_share_that_never_failed_still_has_an_interval() -> None:
     assert never.high == pytest.approx(1 - 0.025 ** (1 / 20))
 
 
+def test_the_interval_of_a_share_stays_within_it() -> None:
+    rare = Resampler(people(8), people(8)).mean(np.array([0, 0, 0, 0, 0, 0, 0, 1.0]))
+    assert rare.low == 0 < rare.mean < rare.high < 1
+
+
 def test_one_person_alone_has_no_interval() -> None:
     found = Resampler(["a", "a", "a"], people(3)).mean(np.array([1.0, 2.0, 3.0]))
     assert found.mean == 2

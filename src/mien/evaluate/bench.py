@@ -17,7 +17,7 @@ from mien.evaluate.faces import Examiner, Look, pixels_of
 from mien.evaluate.flicker import face_map, flicker
 from mien.evaluate.gallery import Gallery
 from mien.evaluate.images import WINDOW, psnr, ssim
-from mien.evaluate.judges import Perceptual
+from mien.evaluate.judges import Classifier, Perceptual
 from mien.evaluate.measures import LIKE, Kind
 from mien.evaluate.people import Pair, Person
 from mien.evaluate.report import Row
@@ -51,6 +51,8 @@ class Bench:
     examiner: Examiner
     gallery: Gallery
     seed: int
+    classifier: Classifier | None = None
+    """Of swapped faces."""
     on_swap: OnSwap | None = None
     """Called with each swap of two people."""
     skipped: list[str] = field(default_factory=list)
@@ -101,12 +103,15 @@ class Bench:
         after = self.examiner.look(output, face)
         rim = border(target.image, output, face.mesh)
         values = {"result": float(after is not None), "seam": rim.seam, "softened": rim.softened, "cast": rim.cast}
+        if self.classifier is not None:
+            # One crop for both: how well the mesh fits an output must not tell it from its photo.
+            values["swapped_before"] = self.classifier(target.image, face.mesh)
+            values["swapped_after"] = self.classifier(output, face.mesh)
         if after is not None:
             values |= self._identity(pair.source, source, before, after)
             values["expression"] = _expression(after.face, face)
             values["expression_before"] = _expression(source.face, face)
             values["pose"] = pose_difference(after.face.mesh, face.mesh)
-            values |= {"swapped_before": before.swapped, "swapped_after": after.swapped}
         slices = slices_of(pair.source, pair.target, face, self._cover(pair.photo, target))
         row = self._row("swap", photo, pair.photo, (pair.source, pair.target), values, slices)
         if self.on_swap is not None:

@@ -10,11 +10,16 @@ import numpy as np
 
 from mien.color import as_bytes
 from mien.errors import NoFaceError
-from mien.evaluate.judges import Classifier, Judge
-from mien.faces import FaceFinder
+from mien.evaluate.judges import Judge
+from mien.faces import COARSE, FaceFinder
 from mien.media import open_reader
+from mien.options import AnalyzeOptions
 from mien.types import Box, ByteArray, Face, FloatArray
 from mien.views import ArrayFrame
+from mien.zoo.registry import Zoo
+
+SAME_PLACE = 0.3
+"""Overlap of two boxes from which they are taken for one face before and after a swap."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,19 +29,19 @@ class Look:
     face: Face
     embeddings: Mapping[str, FloatArray]
     """Judge → (D,) unit vector."""
-    swapped: float
-    """Logit of having been swapped; NaN without a classifier."""
 
 
 class Examiner:
     """Finds and describes faces; those of photos are kept.
 
     Args:
-        classifier: of swapped faces, if there is one.
+        options: how faces are found.
     """
 
-    def __init__(self, finder: FaceFinder, judges: Sequence[Judge], classifier: Classifier | None = None) -> None:
-        self.judges, self._finder, self._classifier = tuple(judges), finder, classifier
+    def __init__(self, zoo: Zoo, options: AnalyzeOptions, judges: Sequence[Judge]) -> None:
+        self.judges = tuple(judges)
+        self._finder = FaceFinder(zoo, options)
+        self._quick = FaceFinder(zoo, options.model_copy(update={"detect_size": options.detect_size or COARSE}))
         self._photos: dict[Path, Look | None] = {}
 
     def photo(self, path: Path, find: Callable[[], Look | None] | None = None) -> Look:
@@ -53,18 +58,23 @@ class Examiner:
         return found
 
     def look(self, image: ByteArray, near: Face | None = None) -> Look | None:
-        """The largest face of a picture, or the one nearest to a place; None where none is found."""
+        """The largest face of a picture, or the one at a place; None where none is found.
+
+        One quick look usually tells; only where it does not, all of the picture is searched.
+        """
         frame = ArrayFrame(image)
-        faces = self._finder(frame, thorough=False, embeddings=False, expressions=True)
-        faces = faces or self._finder(frame, embeddings=False, expressions=True)
-        if not faces:
-            return None
-        return self.describe(image, faces[0] if near is None else min(faces, key=lambda face: _apart(face, near)))
+        for finder, thorough in ((self._quick, False), (self._finder, True)):
+            faces = finder(frame, thorough=thorough, embeddings=False, expressions=True)
+            here = [face for face in faces if near is None or overlap(face.bbox, near.bbox) > SAME_PLACE]
+            if here:
+                return self.describe(
+                    image, here[0] if near is None else max(here, key=lambda f: overlap(f.bbox, near.bbox))
+                )
+        return None
 
     def describe(self, image: ByteArray, face: Face) -> Look:
         """A face that was found."""
-        swapped = float("nan") if self._classifier is None else self._classifier(image, face.mesh)
-        return Look(face, {judge.name: judge(image, face) for judge in self.judges}, swapped)
+        return Look(face, {judge.name: judge(image, face) for judge in self.judges})
 
 
 def pixels_of(path: Path) -> ByteArray:
@@ -78,5 +88,9 @@ def pixels_of(path: Path) -> ByteArray:
         return as_bytes(frame.read(Box(0, 0, frame.width, frame.height)))
 
 
-def _apart(a: Face, b: Face) -> float:
-    return float(np.abs(a.bbox - b.bbox).sum())
+def overlap(a: FloatArray, b: FloatArray) -> float:
+    """Intersection over union of two (4,) boxes."""
+    low, high = np.maximum(a[:2], b[:2]), np.minimum(a[2:], b[2:])
+    shared = float(np.prod(np.maximum(high - low, 0)))
+    union = float(np.prod(a[2:] - a[:2]) + np.prod(b[2:] - b[:2])) - shared
+    return shared / max(union, 1e-6)

@@ -74,8 +74,8 @@ def evaluate(
         data: folder of photos, in it or in its folders, named by person; clips lie in `clips`.
         people: table of them; see `people.read_people`.
         evaluators: further judges of identity: ONNX files or names of embedders.
-        naturalness: ONNX file of a classifier of swapped faces: N×3×160×160 RGB 0–1, a crop 1.5 times the mesh, to
-            N×1 logits.
+        naturalness: ONNX file of a classifier of swapped faces: N×3×160×160 RGB 0–1, an upright crop of 1.5 times the
+            target's mesh, to N×1 logits, higher for swapped.
         output: folder to write `report.json`, `report.md` and contact sheets to; made if it is not there.
         against: an earlier report whose figures `report.md` compares with.
         save_outputs: write each output too, to `outputs` in that folder.
@@ -100,11 +100,11 @@ def evaluate(
     judges = open_judges(models, [str(evaluator) for evaluator in evaluators])
     classifier = None if naturalness is None else Classifier(Path(naturalness))
     engine = Engine(models, swaps)
-    examiner = Examiner(engine.finder, judges, classifier)
+    examiner = Examiner(models, swaps, judges)
     tell = Teller(progress)
     gallery, skipped = open_gallery(examiner, of_folders(everyone, chosen.sources), tell.phase("gallery", None))
     pictures = _Pictures(folder if save_outputs else None)
-    bench = Bench(root, engine, examiner, gallery, chosen.seed, pictures.add if folder else None)
+    bench = Bench(root, engine, examiner, gallery, chosen.seed, classifier, pictures.add if folder else None)
     clips = sorted((root / CLIPS).glob("*.mp4")) if chosen.clip_swaps else []
     rows = [
         *tell.rows("swaps", bench.swaps(pairs), len(pairs)),

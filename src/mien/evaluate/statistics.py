@@ -85,12 +85,14 @@ class Resampler:
     def mean(self, values: DoubleArray, used: BoolArray | None = None) -> Estimate:
         """Mean of (n,) values; those that are NaN are left out.
 
-        Where all are 0, or all are 1, the interval is that of a binomial share (Clopper and Pearson, 1934) over as
-        many trials as there are people, since no resampling shows what was never seen.
+        A share stays within 0 and 1. Where all are 0, or all are 1, the interval is that of a binomial share (Clopper
+        and Pearson, 1934) over as many trials as there are people, since no resampling shows what was never seen.
         """
         chosen = _finite(values) if used is None else _finite(values) & used
         found = self.estimate(mean_of(values), chosen)
         seen = set(values[chosen].tolist())
+        if seen == {0.0, 1.0}:
+            return Estimate(found.mean, max(found.low, 0.0), min(found.high, 1.0), found.count)
         if seen in ({0.0}, {1.0}) and not np.isnan(found.low):
             people = min(len(np.unique(numbers[chosen])) for numbers in self._clusters)
             reach = 1 - 0.025 ** (1 / people)
