@@ -19,7 +19,7 @@ from mien.evaluate.protocols.common import Report, Work, number, percent, pixels
 from mien.evaluate.protocols.matfile import read_mat
 from mien.evaluate.protocols.wider_ap import Array, BoolArray, Found, Truth, average_precision
 from mien.faces import FaceFinder
-from mien.types import ByteArray, Detection, Face
+from mien.types import ByteArray, Detection
 from mien.views import ArrayFrame, View, view_of
 from mien.zoo.cascade import load_detector
 
@@ -154,14 +154,13 @@ class _Look:
 
     def __init__(self, work: Work) -> None:
         self._options = work.options
-        self._finder = FaceFinder(work.zoo, work.options)
+        self._finder = FaceFinder(work.zoo, work.options) if work.options.search else None
         self._detector = load_detector(work.zoo, work.options.detector)
 
     def __call__(self, image: ByteArray) -> Found:
-        return _found(self._faces(image) if self._options.search else list(self._hits(image)))
-
-    def _faces(self, image: ByteArray) -> Sequence[Face]:
-        return self._finder.find_in_image(image, embeddings=False)
+        if self._finder is not None:
+            return _found(self._finder.find_in_image(image, embeddings=False))
+        return _found(list(self._hits(image)))
 
     def _hits(self, image: ByteArray) -> Iterator[Detection]:
         frame = ArrayFrame(image)
