@@ -92,7 +92,8 @@ def blend(
     if skin_tone > 0:
         weight = (view.mask * view.seen * view.trust * view.skin) > 0.3
         if weight.any():
-            gain = gain - np.float32(skin_tone) * np.median(gain[weight], axis=0)
+            change = (view.drawn * (np.exp(gain) - 1) + bias)[weight]
+            bias = bias - np.float32(skin_tone) * np.median(change, axis=0)
     chart = chart_in(target.mesh, width, height)
     # By way of the chart's grid: cubic, since maps are scaled up by much, which at the crop's size would cost more.
     step = chart.width / width

@@ -18,14 +18,13 @@ from mien.fusion import SIDE
 
 WIDTHS = (32, 56, 96, 144)
 """Channels at 1/2, 1/4, 1/8 and 1/16 of the crop."""
-GAIN, BIAS = 0.8, 0.2
-"""Bounds of what is added to the log-gain of the light, and of the bias. Unbounded exponentials went to NaN."""
+GAIN, BIAS = 0.7, 0.25
+"""Bounds of what the network adds to the logarithm of the contrast, and to the brightness. Unbounded exponentials went
+to NaN."""
+CONTRAST = (0.8, 1.2)
+"""Bounds of the contrast that follows from the light alone."""
 FLOW = 2.5
 """Bound of the displacement, in pixels of the crop: what a landmarker errs, and a little of a face's shape."""
-LIGHT = 1.6
-"""Bound of the log-gain of the light."""
-FLOOR = 0.04
-"""Added to colours before their logarithm, so that noise in the dark counts little."""
 COARSE, SPREAD = 16, 2.2
 """Side of the grid on which the light is estimated, and the Gaussian's width in its cells."""
 
@@ -35,9 +34,9 @@ class Maps:
     """What the network says; each N×C×SIDE×SIDE."""
 
     gain: Tensor
-    """Three log-gains of the texture."""
+    """Three: logarithm of what the texture's colours are multiplied by."""
     bias: Tensor
-    """Three, added to it."""
+    """Three: what is added to them then."""
     trust: Tensor
     """0–1: the texture's share; the rest is the target's."""
     flow: Tensor
@@ -119,29 +118,35 @@ class SwapGAN(nn.Module):
             self.head.bias[4 * 6 :] = 3.0  # trust begins near 1
         self.register_buffer("kernel", _gaussian(SPREAD), persistent=False)
 
-    def light(self, target: Tensor, drawn: Tensor, weight: Tensor) -> Tensor:
-        """N×3×SIDE×SIDE log-gain that brings the texture's slow changes to the target's (normalised convolution)."""
+    def light(self, target: Tensor, drawn: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Slow colours of the texture and of the target, N×3×SIDE×SIDE each, and the contrast between them, N×1.
+
+        Normalised convolution over plain skin that both show. What is quick is added, not multiplied: shine on dark
+        skin made pale would glare, and pale skin made dark go flat; so contrast follows only a part of the way.
+        """
         step = target.shape[-1] // COARSE
-        ratio = (target + FLOOR).log() - (drawn + FLOOR).log()
-        sums = functional.avg_pool2d(torch.cat([ratio * weight, weight], 1), step)
-        mean = sums.mean((2, 3), keepdim=True)
-        near = self._blur(sums)
-        total = near + 0.02 * mean + 1e-5 * torch.cat([torch.zeros_like(mean[:, :3]), torch.ones_like(mean[:, 3:])], 1)
-        gain = (total[:, :3] / total[:, 3:]).clamp(-LIGHT, LIGHT)
-        return functional.interpolate(gain, scale_factor=float(step), mode="bilinear", align_corners=False)
+        sums = functional.avg_pool2d(torch.cat([drawn * weight, target * weight, weight], 1), step)
+        total = self._blur(sums) + 0.02 * sums.mean((2, 3), keepdim=True)
+        slow = total[:, :6] / (total[:, 6:] + 1e-5)
+        ground, light = slow[:, :3], slow[:, 3:]
+        contrast = ((light.mean(1, keepdim=True) + 0.1) / (ground.mean(1, keepdim=True) + 0.1)).sqrt().clamp(*CONTRAST)
+        found = functional.interpolate(
+            torch.cat([slow, contrast], 1), scale_factor=float(step), mode="bilinear", align_corners=False
+        )
+        return found[:, :3], found[:, 3:6], found[:, 6:]
 
     def _blur(self, sums: Tensor) -> Tensor:
         kernel, reach = self.kernel, self.kernel.shape[0] // 2
-        rows, columns = kernel.reshape(1, 1, -1, 1).repeat(4, 1, 1, 1), kernel.reshape(1, 1, 1, -1).repeat(4, 1, 1, 1)
-        sums = functional.conv2d(sums, rows, padding=(reach, 0), groups=4)
-        return functional.conv2d(sums, columns, padding=(0, reach), groups=4)
+        rows, columns = kernel.reshape(1, 1, -1, 1).repeat(7, 1, 1, 1), kernel.reshape(1, 1, 1, -1).repeat(7, 1, 1, 1)
+        sums = functional.conv2d(sums, rows, padding=(reach, 0), groups=7)
+        return functional.conv2d(sums, columns, padding=(0, reach), groups=7)
 
     def forward(self, target: Tensor, drawn: Tensor, mask: Tensor, seen: Tensor, trust: Tensor, skin: Tensor) -> Maps:
         """See the class."""
         weight = mask * seen * trust * skin
-        light = self.light(target, drawn, weight)
-        lit = (drawn * light.exp()).clamp(0, 1)
-        x = torch.cat([target - 0.5, lit - 0.5, light, mask, seen, trust, skin], 1)
+        ground, light, contrast = self.light(target, drawn, weight)
+        lit = ((drawn - ground) * contrast + light).clamp(0, 1)
+        x = torch.cat([target - 0.5, lit - 0.5, light - ground, mask, seen, trust, skin], 1)
         full = functional.pixel_unshuffle(x, 2)
         x1 = self.stem(full)
         x2 = self.down1(x1)
@@ -153,8 +158,8 @@ class SwapGAN(nn.Module):
         flow = FLOW * torch.tanh(_up(_up(self.move(y))) / FLOW)
         y = self.mix1(x1 + _up(self.up1(y)))
         said = functional.pixel_shuffle(self.head(y), 2)
-        gain = light + GAIN * torch.tanh(said[:, :3] / GAIN)
-        bias = BIAS * torch.tanh(said[:, 3:6] / BIAS)
+        gain = contrast.log() + GAIN * torch.tanh(said[:, :3] / GAIN)
+        bias = light - ground * gain.exp() + BIAS * torch.tanh(said[:, 3:6] / BIAS)
         return Maps(gain, bias, torch.sigmoid(said[:, 6:]) * mask, flow)
 
 

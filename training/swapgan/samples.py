@@ -17,7 +17,6 @@ from torch.nn import functional
 
 from mien.atlas import atlas
 from training.swapgan.faces import TEXTURE, Faces
-from training.swapgan.model import FLOOR
 
 MATES = 0.15
 """Share of samples with a truth whose source is another photo of the person, where there is one."""
@@ -140,15 +139,24 @@ class Samples:
         texture, trust = self._holes(*self._foreign(*self._mirrored(texture, trust)))
         gain = self._field(count, 3, 0.22) + self._normal(count, 3, 1, 1) * 0.12
         gain = gain + self._field(count, 4, 0.15, 1)
-        other = self._tone[self._pick(count)]
-        share = (torch.rand(count, 1, generator=self._chance) * self._often(0.4, count)[:, None]).float()
-        gain = gain + (share * ((other + FLOOR).log() - (self._tone[index] + FLOOR).log()))[..., None, None]
         gain = gain + self._shadow(count)
-        texture = (texture * gain.exp()).clamp(0, 1)
+        texture = (self._toned(texture, index) * gain.exp()).clamp(0, 1)
         texture = texture ** self._normal(count, 1, 1, 1).mul(0.2).exp()
         texture = texture + self._shine(count)
         texture = self._soft(texture) + self._normal(*texture.shape) * self._sometimes(0.3, count) * 0.015
         return self._moved(texture.clamp(0, 1), trust)
+
+    def _toned(self, texture: Tensor, index: Tensor) -> Tensor:
+        """Another person's skin tone, at times, and the contrast that goes with it, more or less."""
+        count = len(texture)
+        own, other = self._tone[index], self._tone[self._pick(count)]
+        share = torch.rand(count, 1, generator=self._chance) * self._often(0.5, count)[:, None]
+        tone = own + share * (other - own)
+        power = torch.rand(count, 1, generator=self._chance)
+        contrast = ((tone.mean(1, keepdim=True) + 0.1) / (own.mean(1, keepdim=True) + 0.1)) ** power
+        contrast = contrast * (self._normal(count, 1) * 0.1).exp()
+        own, tone, contrast = own[..., None, None], tone[..., None, None], contrast[..., None, None]
+        return ((texture - own) * contrast + tone).clamp(0, 1)
 
     def _mirrored(self, texture: Tensor, trust: Tensor) -> tuple[Tensor, Tensor]:
         """One half is the mirror of the other at times, as after a half profile."""
@@ -217,9 +225,11 @@ class Samples:
         drawn, trust = _drawn(texture, uv), _drawn(trust, uv)
         weight = mask * seen * skin * trust
         spread = 1 + 3 * float(torch.rand((), generator=self._chance))
-        gain = _slow((truth + FLOOR).log() - (drawn + FLOOR).log(), weight, spread)
-        gain = gain + self._normal(count, 3, 1, 1) * 0.04 + self._field(count, 3, 0.05, 1)
-        drawn = (drawn * gain.clamp(-1.6, 1.6).exp()).clamp(0, 1)
+        ground, light = _slow(torch.cat([drawn, truth], 1), weight, spread).split(3, 1)
+        contrast = ((light.mean(1, keepdim=True) + 0.1) / (ground.mean(1, keepdim=True) + 0.1)) ** 0.4
+        drawn = (drawn - ground) * contrast + light
+        drawn = drawn * (self._normal(count, 3, 1, 1) * 0.04 + self._field(count, 3, 0.05, 1)).exp()
+        drawn = drawn.clamp(0, 1)
         share = (mask ** (0.5 + 1.5 * torch.rand(count, 1, 1, 1, generator=self._chance))) * seen * trust
         return truth + share * (drawn - truth)
 
