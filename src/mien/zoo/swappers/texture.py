@@ -17,7 +17,7 @@ from mien.chart import mouth
 from mien.classic import Blended
 from mien.color import as_float
 from mien.eyes import put_eyes
-from mien.fusion import INPUTS, OUTPUTS, SIDE
+from mien.fusion import INPUTS, OUTPUTS, SIDE, View
 from mien.identity_data import IdentityData
 from mien.mesh import SURFACE
 from mien.reshaping import Reshaped, reshaped
@@ -86,12 +86,15 @@ class TextureSwapper:
         if not targets:
             return []
         views = [fusion.view_of(target, who) for target in targets]
-        planes = [np.stack(each) for each in zip(*(view.planes() for view in views), strict=True)]
-        maps = zip(*self._network(*planes), strict=True)
         return [
-            fusion.blend(target, who, _extent(target.mesh), view, each, skin_tone)
-            for target, view, each in zip(targets, views, maps, strict=True)
+            fusion.blend(target, who, _extent(target.mesh), view, maps, skin_tone)
+            for target, view, maps in zip(targets, views, self.maps(views), strict=True)
         ]
+
+    def maps(self, views: Sequence[View]) -> list[tuple[FloatArray, ...]]:
+        """What the network says of each view: (C, SIDE, SIDE) each, in the order of `fusion.OUTPUTS`."""
+        planes = [np.stack(each) for each in zip(*(view.planes() for view in views), strict=True)]
+        return list(zip(*self._network(*planes), strict=True))
 
 
 def _patch(target: Reshaped, identity: IdentityData, blended: Blended) -> Patch:
