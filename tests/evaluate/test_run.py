@@ -143,8 +143,8 @@ def test_what_is_written_is_the_report(report: tuple[EvalReport, Path, list[Step
     assert f"| {found.summary['seam'].mean:.3f} |" in text
     assert "![seam.jpg](seam.jpg)" in text
     seam = pixels_of(folder / "seam.jpg")
-    assert seam.shape == (3 * (22 + 224), 6 * 224, 3)  # best, typical and worst, of six pictures each
-    assert pixels_of(folder / "overview.jpg").shape == (128, 4 * 3 * 128, 3)
+    assert seam.shape == (3 * (22 + 224), 7 * 224, 3)  # best, typical and worst, of seven pictures each
+    assert pixels_of(folder / "overview.jpg").shape == (160, 4 * 3 * 160, 3)
     assert len(list((folder / "outputs").glob("*.png"))) == 4
 
 
@@ -185,23 +185,24 @@ def test_the_same_pairs_are_compared(report: tuple[EvalReport, Path, list[Step]]
     assert found["seam"].difference.mean == pytest.approx(np.mean(own))
 
 
-def test_a_photo_without_a_face_is_left_out_and_told(data: Path, models: Zoo, tmp_path: Path) -> None:
+def test_photos_that_cannot_be_used_are_left_out_and_told(data: Path, models: Zoo, tmp_path: Path) -> None:
     options: dict[str, Any] = {"pairs": 2, "same_person": 0, "cycles": 0, "clip_swaps": 0}
     for name in ("female_001.jpg", "nobody.png"):
         shutil.copy(data / name, tmp_path)
-    report = evaluate(tmp_path, zoo=models, **options)
+    (tmp_path / "broken.jpg").write_bytes(b"no photo")
+    report = evaluate(tmp_path, zoo=models, **{**options, "pairs": 9, "clip_swaps": 1})
     assert report.rows == ()
-    assert [text.partition(":")[0] for text in report.skipped] == ["nobody.png"]
+    assert {text.partition(":")[0] for text in report.skipped} == {"broken.jpg", "nobody.png"}
     assert report.settings["gallery"] == 1
     empty = json.loads(json.dumps(report.to_dict()))
     assert empty["summary"] == empty["slices"] == {}
 
 
-def test_a_report_without_pictures_needs_no_folder(data: Path) -> None:
+def test_a_target_is_searched_once(data: Path) -> None:
     engine = Engine(Zoo("cpu"), SwapOptions())
     target = engine.target(data / "female_001.jpg")
     assert len(target.faces) == 1
-    assert engine.target(data / "female_001.jpg").faces is target.faces  # found once
+    assert engine.target(data / "female_001.jpg").faces is target.faces
 
 
 @pytest.mark.parametrize(

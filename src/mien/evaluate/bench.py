@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from mien.analysis import Analysis
-from mien.errors import NoFaceError
+from mien.errors import GeometryError, MediaError, NoFaceError
 from mien.evaluate.border import border
 from mien.evaluate.engine import Engine, Target
 from mien.evaluate.faces import Examiner, Look, pixels_of
@@ -26,6 +28,9 @@ from mien.shape import pose_difference
 from mien.types import ByteArray, Face, FloatArray
 
 OnSwap = Callable[[Row, "Swapped"], None]
+T = TypeVar("T")
+UNUSABLE = (NoFaceError, MediaError, GeometryError)
+"""What a photo or a clip may raise that cannot be swapped."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,15 +85,20 @@ class Bench:
         """People put on the first frames of clips."""
         for path in paths:
             chosen = random.Random(f"{self.seed} {path.name}").sample(people, min(swaps, len(people)))
-            with self.engine.clip(path, frames) as (analysis, pictures):
+            with ExitStack() as stack:
+                opened = self._kept(lambda path=path: stack.enter_context(self.engine.clip(path, frames)))
+                if opened is None:
+                    continue
+                analysis, pictures = opened
                 before = self._maps(pictures(), analysis)
                 for person in chosen:
                     yield self._kept(self._clip, person, path, frames, analysis, before)
 
-    def _kept(self, work: Callable[..., Row], *arguments: object) -> Row | None:
+    def _kept(self, work: Callable[..., T], *arguments: object) -> T | None:
+        """What it gives; None for what cannot be swapped, which is told: one bad photo must not end a long run."""
         try:
             return work(*arguments)
-        except NoFaceError as error:
+        except UNUSABLE as error:
             text = str(error).replace(f"{self.data}/", "")
             if text not in self.skipped:
                 self.skipped.append(text)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from mien.errors import NoFaceError
+from mien.errors import GeometryError, MediaError, NoFaceError
 from mien.evaluate.faces import Examiner
 from mien.evaluate.people import Person
 from mien.types import FloatArray
@@ -33,16 +33,16 @@ class Gallery:
 def open_gallery(
     examiner: Examiner, people: Sequence[Person], tell: Callable[[int], None] = lambda done: None
 ) -> tuple[Gallery, list[str]]:
-    """The gallery, and what is to be said of photos without a face, which are left out.
+    """The gallery, and what is to be said of photos that cannot be read or show no face, which are left out.
 
     Raises:
-        NoFaceError: no photo shows a face. MediaError: a photo cannot be read.
+        NoFaceError: no photo shows a face.
     """
     looks, skipped = {}, []
     for done, person in enumerate(people, 1):
         try:
             looks[person.name] = examiner.photo(person.photos[0])
-        except NoFaceError as error:
+        except (NoFaceError, MediaError, GeometryError) as error:
             skipped.append(str(error))
         tell(done)
     if not looks:

@@ -14,8 +14,8 @@ from mien.media.atomic import atomic_output
 from mien.mesh import EYES, LIPS, SURFACE, upright_matrix
 from mien.types import ByteArray, Face, FloatArray
 
-TILE = 224
-"""Side of one picture of a strip."""
+TILE, TILES = 224, 7
+"""Side of one picture of a strip, and their number."""
 MARGIN = 1.6
 """Side of the faces over the extent of the mesh."""
 EYE_ZOOM, MOUTH_ZOOM, BORDER_ZOOM = 0.62, 0.45, 0.35
@@ -31,7 +31,8 @@ def strip(
     source: ByteArray, source_face: Face, target: ByteArray, output: ByteArray, face: Face, place: tuple[float, float]
     | None,
 ) -> bytes:  # fmt: skip
-    """One swap as a row of six pictures, JPEG: source, target, output, its eyes, mouth and most visible border.
+    """One swap as a row of `TILES` pictures, JPEG: source, target, output, its eyes and mouth, and its most visible
+    border before and after.
 
     Args:
         face: the target's.
@@ -41,11 +42,13 @@ def strip(
     mouth = face.mesh[list(LIPS), :2].mean(0)
     edge = np.asarray(face.mesh[152, :2] if place is None else place, np.float32)
     extent = float(np.ptp(face.mesh[:SURFACE, :2], axis=0).max())
-    zooms = ((eyes, EYE_ZOOM), (mouth, MOUTH_ZOOM), (edge, BORDER_ZOOM))
+    zooms = (
+        (output, eyes, EYE_ZOOM), (output, mouth, MOUTH_ZOOM), (target, edge, BORDER_ZOOM), (output, edge, BORDER_ZOOM)
+    )  # fmt: skip
     tiles = [
         warp(source, upright_matrix(source_face.mesh, MARGIN, TILE), TILE, TILE),
         *(warp(image, upright_matrix(face.mesh, MARGIN, TILE), TILE, TILE) for image in (target, output)),
-        *(warp(output, _around(middle, zoom * extent), TILE, TILE) for middle, zoom in zooms),
+        *(warp(image, _around(middle, zoom * extent), TILE, TILE) for image, middle, zoom in zooms),
     ]
     return encode(np.asarray(np.hstack(tiles), np.uint8))
 
@@ -61,7 +64,7 @@ def sheet(rows: Sequence[tuple[str, bytes]]) -> ByteArray:
     return np.vstack(parts)
 
 
-def overview(strips: Sequence[bytes], side: int = 128) -> ByteArray:
+def overview(strips: Sequence[bytes], side: int = 160) -> ByteArray:
     """Source, target and output of each strip, small, several swaps side by side."""
     cells = [
         np.asarray(cv2.resize(decode(each)[:, : 3 * TILE], (3 * side, side), interpolation=cv2.INTER_AREA), np.uint8)
