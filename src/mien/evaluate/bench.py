@@ -28,6 +28,8 @@ from mien.shape import pose_difference
 from mien.types import ByteArray, Face, FloatArray
 
 OnSwap = Callable[[Row, "Swapped"], None]
+Twin = tuple[Path, Path, Person]
+"""Source, target, and whose photos they are."""
 T = TypeVar("T")
 UNUSABLE = (NoFaceError, MediaError, GeometryError)
 """What a photo or a clip may raise that cannot be swapped."""
@@ -68,10 +70,10 @@ class Bench:
         for pair in pairs:
             yield self._kept(self._swap, pair)
 
-    def same_person(self, people: Sequence[Person], most: int) -> Iterator[Row | None]:
-        """A person's first photo onto their second, and back; the output should be the target."""
+    def same_person(self, photos: Sequence[Twin]) -> Iterator[Row | None]:
+        """One photo of a person onto another; the output should be the target."""
         perceptual = Perceptual()
-        for source, target, person in _twins(people, most):
+        for source, target, person in photos:
             yield self._kept(self._same, source, target, person, perceptual)
 
     def cycles(self, people: Sequence[Person], most: int) -> Iterator[Row | None]:
@@ -85,6 +87,8 @@ class Bench:
         """People put on the first frames of clips."""
         for path in paths:
             chosen = random.Random(f"{self.seed} {path.name}").sample(people, min(swaps, len(people)))
+            if not chosen:
+                return
             with ExitStack() as stack:
                 opened = self._kept(lambda path=path: stack.enter_context(self.engine.clip(path, frames)))
                 if opened is None:
@@ -199,15 +203,14 @@ class Bench:
         return Row(kind, own, other, people[0].name, people[1].name, slices or {}, known)
 
 
-def _twins(people: Sequence[Person], most: int) -> Iterator[tuple[Path, Path, Person]]:
-    """First photo onto the second and back, of those people who have two, in order, up to `most`."""
-    found = [
+def twins(people: Sequence[Person]) -> list[Twin]:
+    """First photo and second, and the other way round, of those people who have two, in order."""
+    return [
         (first, second, person)
         for person in people
         if len(person.photos) > 1
         for first, second in (person.photos[:2], person.photos[1::-1])
     ]
-    yield from found[:most]
 
 
 def _expression(a: Face, b: Face) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import random
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -173,8 +174,8 @@ def _rows(table: Path) -> list[dict[str, str]]:
         raise MediaError(f"{table}: cannot be read ({reason}); pass a CSV file with a column `person`") from error
     if not rows or any(not row.get("person") for row in rows):
         raise InputError(f"{table}: every row needs a `person`; give the table a heading with that column")
-    names = [(row.get("folder", ""), row["person"]) for row in rows]
-    if twice := next((name for name in names if names.count(name) > 1), None):
+    names = Counter((row.get("folder", ""), row["person"]) for row in rows)
+    if twice := next((name for name, times in names.items() if times > 1), None):
         raise InputError(f"{table}: {'/'.join(filter(None, twice))} is there twice; leave one row for each person")
     for row in rows:
         age = row.get("age", "")

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from mien.api import parse_options
 from mien.errors import OutputError
-from mien.evaluate.bench import Bench, Swapped
+from mien.evaluate.bench import Bench, Swapped, twins
 from mien.evaluate.comparison import compare
 from mien.evaluate.engine import Engine
 from mien.evaluate.faces import Examiner
@@ -102,15 +102,18 @@ def evaluate(
     engine = Engine(models, swaps)
     examiner = Examiner(models, swaps, judges)
     tell = Teller(progress)
-    gallery, skipped = open_gallery(examiner, of_folders(everyone, chosen.sources), tell.phase("gallery", None))
+    known = of_folders(everyone, chosen.sources)
+    gallery, skipped = open_gallery(examiner, known, tell.phase("gallery", len(known)))
     pictures = _Pictures(folder if save_outputs else None)
     bench = Bench(root, engine, examiner, gallery, chosen.seed, classifier, pictures.add if folder else None)
-    clips = sorted((root / CLIPS).glob("*.mp4")) if chosen.clip_swaps else []
+    clips = sorted((root / CLIPS).glob("*.mp4"))
+    own, back = twins(ours)[: chosen.same_person], min(chosen.cycles, len(sources))
+    clip_swaps = min(chosen.clip_swaps, len(sources)) * len(clips)
     rows = [
         *tell.rows("swaps", bench.swaps(pairs), len(pairs)),
-        *tell.rows("same person", bench.same_person(ours, chosen.same_person)),
-        *tell.rows("there and back", bench.cycles(sources, chosen.cycles)),
-        *tell.rows("clips", bench.clips(sources, clips, chosen.clip_swaps, chosen.clip_frames)),
+        *tell.rows("same person", bench.same_person(own), len(own)),
+        *tell.rows("there and back", bench.cycles(sources, back), back),
+        *tell.rows("clips", bench.clips(sources, clips, chosen.clip_swaps, chosen.clip_frames), clip_swaps),
     ]
     names = [judge.name for judge in judges]
     told = [text.replace(f"{root}/", "") for text in skipped]
@@ -181,7 +184,7 @@ class Teller:
     def __init__(self, progress: OnStep | None) -> None:
         self._progress = progress
 
-    def phase(self, name: str, total: int | None) -> Callable[[int], None]:
+    def phase(self, name: str, total: int) -> Callable[[int], None]:
         """What is called with the number of things done in a phase."""
         started = perf_counter()
 
@@ -201,7 +204,7 @@ class Teller:
 
         return tell
 
-    def rows(self, name: str, rows: Iterator[Row | None], total: int | None = None) -> Iterator[Row]:
+    def rows(self, name: str, rows: Iterator[Row | None], total: int) -> Iterator[Row]:
         """Those rows that are there."""
         tell = self.phase(name, total)
         for done, row in enumerate(rows, 1):
