@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import cv2
 import numpy as np
@@ -65,7 +65,10 @@ class Swaps:
 
     def save(self, path: Path) -> None:
         """Write as `.npz`."""
-        np.savez(path, crops=self.crops, target=self.target, source=self.source)
+        partial = path.with_suffix(".part")
+        with partial.open("wb") as out:
+            np.savez(out, crops=self.crops, target=self.target, source=self.source)
+        partial.replace(path)
 
     @classmethod
     def load(cls, path: Path) -> Swaps:
@@ -120,25 +123,30 @@ def masks_of(photo: Photo, swapper: Swapper) -> Mapping[str, FloatArray]:
     return masks
 
 
+_Job: TypeAlias = tuple[list[tuple[Photo, Photo]], Fusion, View, Path]
+
+
 def make(
     found: Sequence[Photo], drawn: Sequence[tuple[int, int]], kind: Fusion, view: View, weights: Path, work: Path,
     jobs: int,
 ) -> Swaps:  # fmt: skip
     """The swaps of (source, target) pairs, from the work folder if they were made by the same weights."""
     mark = "" if kind == "classic" else "-" + hashlib.sha256(weights.read_bytes()).hexdigest()[:8]
-    names = "\n".join(f"{found[s].name} {found[t].name}" for s, t in drawn)
+    names = f"{view}\n" + "\n".join(f"{found[s].name} {found[t].name}" for s, t in drawn)
     file = work / f"{kind}{mark}-{hashlib.sha256(names.encode()).hexdigest()[:8]}.npz"
     if not file.exists():
         parts = [range(i, min(i + CHUNK, len(drawn))) for i in range(0, len(drawn), CHUNK)]
-        jobs_of = [([(found[s], found[t]) for s, t in (drawn[i] for i in part)], kind, weights) for part in parts]
+        work_of: list[_Job] = [
+            ([(found[s], found[t]) for s, t in (drawn[i] for i in part)], kind, view, weights) for part in parts
+        ]
         with ProcessPoolExecutor(jobs) as pool:
-            crops = np.concatenate(list(pool.map(_made, jobs_of)))
+            crops = np.concatenate(list(pool.map(_made, work_of)))
         source, target = (np.array(column, np.int32) for column in zip(*drawn, strict=True))
         Swaps(crops, target, source).save(file)
     return Swaps.load(file)
 
 
-def _made(job: tuple[list[tuple[Photo, Photo]], Fusion, View, Path]) -> ByteArray:
+def _made(job: _Job) -> ByteArray:
     drawn, kind, view, weights = job
     swapper = _swapper(weights)
     return np.stack([cut(swapped(t, s, kind, swapper, masks_of(t, swapper)), t, view) for s, t in drawn])
