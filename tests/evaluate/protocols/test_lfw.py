@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mien.errors import InputError
@@ -124,6 +124,7 @@ def test_a_list_that_is_something_else_is_refused(tmp_path: Path, text: str, mes
 
 
 @given(st.lists(st.tuples(st.integers(-20, 20), st.booleans()), min_size=2, max_size=30))
+@settings(deadline=None)
 def test_no_threshold_is_better_than_the_best(told: list[tuple[int, bool]]) -> None:
     scores, same = np.array([s / 20 for s, _ in told]), np.array([y for _, y in told])
     chosen = lfw.best_threshold(scores, same)
