@@ -24,7 +24,7 @@ from torch.nn.utils.parametrizations import spectral_norm
 
 from training.swapgan.export import load_exported
 from training.swapgan.faces import Faces
-from training.swapgan.model import Maps, SwapGAN, blend
+from training.swapgan.model import Maps, SwapGAN, blend, displaced
 from training.swapgan.samples import Batch, Samples
 from training.swapgan.teacher import Teacher
 
@@ -47,13 +47,15 @@ class Weights:
     features: float = 0.15
     same: float = 0.1
     """Distance of the embedding to the truth's."""
-    identity: float = 0.2
+    identity: float = 0.4
     """Distance of the embedding to the source's, of two people."""
     light: float = 1.5
     """Change of slow colours, of two people."""
     kept: float = 3.0
     """Change of what lies in front of the face."""
-    printed: float = 0.05
+    detail: float = 0.4
+    """Edges that are not those of the texture in the target's light, of two people."""
+    printed: float = 0.2
     """Places that the source shows and the target does not hide, where the texture is not used."""
     flat: float = 0.02
     """Unevenness of the maps."""
@@ -166,11 +168,23 @@ class Trainer:
         change = (slow(output[n:], skin, 16) - slow(batch.target[n:], skin, 16)).abs()
         # A beard or a brow of one of the two is a large change, and no light.
         terms["light"] = w.light * (0.1 * torch.log1p(change / 0.1)).mean()
+        lit = self._lit(batch, maps)[n:]
+        shown = (seen * batch.trust)[n:]
+        terms["detail"] = w.detail * sum(
+            ((a - b).abs() * shown[..., : a.shape[2], : a.shape[3]]).mean()
+            for a, b in zip(edges(output[n:]), edges(lit), strict=True)
+        )
         terms["kept"] = w.kept * ((output - batch.target).abs() * mask * batch.covered)[n:].mean()
         terms["printed"] = w.printed * ((mask - maps.trust) * (1 - batch.covered) * batch.trust)[n:].mean()
         terms["flat"] = w.flat * sum(d.abs().mean() for m in (maps.gain, maps.bias, maps.trust) for d in edges(m))
         terms["still"] = w.still * sum(d.pow(2).mean() for d in edges(maps.flow))
         return terms
+
+    def _lit(self, batch: Batch, maps: Maps) -> Tensor:
+        """The texture in the target's light, before the network mends anything but its place."""
+        weight = batch.mask * batch.seen * batch.trust * batch.skin
+        ground, light, contrast = self.net.light(batch.target, batch.drawn, weight)
+        return displaced((batch.drawn - ground) * contrast + light, maps.flow.detach()).clamp(0, 1)
 
     def _judged(self, batch: Batch, output: Tensor) -> Tensor:
         real, made = torch.cat([batch.truth, batch.mask], 1), torch.cat([output, batch.mask], 1)
