@@ -22,6 +22,7 @@ from mien.faces import FaceFinder
 from mien.shape import neutral
 from mien.tracking import GAP, SAMPLE_EVERY
 from mien.types import Face
+from tests import heads
 from tests.fakes import FakeFrame, embedding, face, grey
 
 
@@ -296,6 +297,17 @@ def test_no_frame_is_an_error_and_an_error_closes_the_frames() -> None:
     with pytest.raises(KeyboardInterrupt):
         analyze_frames(frames(500, closed), analyzer(FakeFinder({})), progress=stop)
     assert closed == [True]
+
+
+def test_the_pose_of_a_head_is_told_in_degrees() -> None:
+    turned = heads.face(heads.mesh(rotation=heads.turn(yaw=-20, roll=10)))
+    nowhere = heads.face(np.zeros((478, 3), np.float32))
+    with store([turned], [nowhere]) as made:
+        first, second = made.to_dict()["frames"]
+    pose = first["faces"][0]["pose"]
+    assert (pose["yaw"], pose["roll"]) == pytest.approx((20, 10), abs=4)
+    assert abs(pose["pitch"]) < 10
+    assert second["faces"][0]["pose"] is None
 
 
 def test_the_dictionary_is_ready_for_json() -> None:

@@ -15,8 +15,9 @@ from typing import IO, Any, Self, TypeAlias
 
 import numpy as np
 
-from mien.errors import MediaError, OutputError
+from mien.errors import GeometryError, MediaError, OutputError
 from mien.media.atomic import atomic_output
+from mien.morphable import fit
 from mien.spool import FRAME, Table, face_type, pack_faces, pack_track, track_type, unpack_face, unpack_track
 from mien.tracking import GAP, REACH, Track, TrackTally, between, smoothed
 from mien.types import Face, FloatArray
@@ -297,7 +298,17 @@ def _face_dict(face: Face) -> dict[str, Any]:
         "score": round(face.score, 4),
         "presence": round(face.presence, 4),
         "keypoints": [_rounded(point) for point in face.keypoints],
+        "pose": _pose_dict(face.mesh),
     }
+
+
+def _pose_dict(mesh: FloatArray) -> dict[str, float] | None:
+    """Degrees of the head, see `morphable.Fit`; None where the mesh is no face, as a lost landmarker may give it."""
+    try:
+        found = fit(mesh)
+    except GeometryError:
+        return None
+    return {"yaw": round(found.yaw, 1), "pitch": round(found.pitch, 1), "roll": round(found.roll, 1)}
 
 
 def _rounded(values: FloatArray) -> list[float]:

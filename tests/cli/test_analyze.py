@@ -19,7 +19,9 @@ def test_json_has_every_face_of_every_frame(mien: Mien, portraits: Path) -> None
     assert image is not None
     assert (found["height"], found["width"], found["frame_count"], found["face_count"]) == (*image.shape[:2], 1, 1)
     (face,) = found["frames"][0]["faces"]
-    assert set(face) >= {"track", "bbox", "score", "presence", "keypoints"}
+    assert set(face) >= {"track", "bbox", "score", "presence", "keypoints", "pose"}
+    assert set(face["pose"]) == {"yaw", "pitch", "roll"}
+    assert max(abs(angle) for angle in face["pose"].values()) < 15  # he looks at the camera
     x0, y0, x1, y1 = face["bbox"]
     assert all(x0 < x < x1 and y0 < y < y1 for x, y in face["keypoints"])
 
