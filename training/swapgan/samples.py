@@ -142,7 +142,7 @@ class Samples:
         gain = gain + self._shadow(count)
         texture = (self._toned(texture, index) * gain.exp()).clamp(0, 1)
         texture = texture ** self._normal(count, 1, 1, 1).mul(0.2).exp()
-        texture = texture + self._shine(count)
+        texture = self._glossy(texture + self._shine(count))
         texture = self._soft(texture) + self._normal(*texture.shape) * self._sometimes(0.3, count) * 0.015
         return self._moved(texture.clamp(0, 1), trust)
 
@@ -196,6 +196,14 @@ class Samples:
     def _shine(self, count: int) -> Tensor:
         amount = torch.rand(count, 1, 1, 1, generator=self._chance) * 0.35
         return self._blob(count, TEXTURE, 0.03, 0.12) * amount * self._sometimes(0.2, count)
+
+    def _glossy(self, texture: Tensor) -> Tensor:
+        """Stronger highlights at times: those of dark skin in hard light, which pale skin in soft light has not."""
+        count = len(texture)
+        light = texture.mean(1, keepdim=True)
+        around = functional.avg_pool2d(functional.pad(light, (4, 4, 4, 4), mode="replicate"), 9, 1)
+        amount = torch.rand(count, 1, 1, 1, generator=self._chance) * 2 * self._sometimes(0.3, count)
+        return texture + amount * (light - around - 0.01).clamp(min=0)
 
     def _soft(self, texture: Tensor) -> Tensor:
         """Fewer pixels, at times."""
