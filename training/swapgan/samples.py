@@ -18,7 +18,7 @@ from torch.nn import functional
 from mien.atlas import atlas
 from training.swapgan.faces import TEXTURE, Faces
 
-MATES = 0.15
+MATES = 0.25
 """Share of samples with a truth whose source is another photo of the person, where there is one."""
 
 
@@ -218,7 +218,7 @@ class Samples:
         count, side = len(texture), texture.shape[-1]
         line = torch.arange(side, dtype=torch.float32)
         y, x = torch.meshgrid(line, line, indexing="ij")
-        shift = self._field(count, 6, 0.7, 2)
+        shift = self._field(count, 6, 0.7, 2) + self._field(count, 3, 0.8, 2)
         at = torch.stack([x, y], 0)[None] + shift
         grid = ((at + 0.5) * (2 / side) - 1).permute(0, 2, 3, 1)
         moved = functional.grid_sample(torch.cat([texture, trust], 1), grid, padding_mode="border", align_corners=False)
