@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 
 from mien.faces import keypoints_of_mesh
-from mien.mesh import EYES, IRISES, SURFACE, interpolate, rasterise, topology
+from mien.mesh import EYES, IRISES, SURFACE, interpolate, polygon_mask, rasterise, topology
 from mien.types import Face, FloatArray
 
 DoubleArray: TypeAlias = npt.NDArray[np.float64]
 Paint: TypeAlias = Callable[[FloatArray], FloatArray]
 
+SPOT = (0.74, 0.52)
+"""UV of a mark on the cheek at the right of the image."""
 IRIS = 0.55
 """Radius of an iris, cm."""
 
@@ -71,6 +74,28 @@ def picture(
     ids = rasterise(surface, points[:SURFACE, 2], width, height)
     seen = paint(interpolate(ids, surface, topology().uv))
     return np.where(ids[..., None] >= 0, seen, np.array(ground, np.float32)).astype(np.float32)
+
+
+def marked(uv: FloatArray) -> FloatArray:
+    """The usual skin with a dark mark at `SPOT`."""
+    away = np.linalg.norm(uv - np.array(SPOT, np.float32), axis=-1)[..., None]
+    return np.where(away < 0.03, np.float32(0.4), np.float32(1)) * gradient(uv)
+
+
+def spot_on(points: FloatArray, width: int, height: int) -> tuple[int, int]:
+    """Row and column of the mark in a picture of this mesh."""
+    surface = np.ascontiguousarray(points[:SURFACE, :2])
+    uv = interpolate(rasterise(surface, points[:SURFACE, 2], width, height), surface, topology().uv)
+    row, column = np.unravel_index(np.linalg.norm(uv - np.array(SPOT, np.float32), axis=2).argmin(), uv.shape[:2])
+    return int(row), int(column)
+
+
+def middle(points: FloatArray, width: int, height: int, share: float = 0.75) -> FloatArray:
+    """(height, width) 0/1 over the middle of the face, `share` of its size."""
+    flat = points[:SURFACE, :2]
+    centre = flat.mean(0)
+    hull = cv2.convexHull(np.asarray((flat - centre) * np.float32(share) + centre, np.float32))
+    return polygon_mask(np.asarray(hull, np.float32)[:, 0], width, height)
 
 
 def uv_grid(size: int) -> FloatArray:

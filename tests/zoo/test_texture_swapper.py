@@ -13,7 +13,7 @@ from mien.color import as_float, to_lab
 from mien.facemask import face_masks
 from mien.identity import Identity
 from mien.identity_data import IdentityData
-from mien.mesh import MOUTH, SURFACE, interpolate, polygon_mask, rasterise, topology
+from mien.mesh import MOUTH, SURFACE, polygon_mask, topology
 from mien.paste import mesh_box
 from mien.shape import neutral
 from mien.texture import fuse, unwrap
@@ -27,8 +27,6 @@ from tests.fakes import embedding
 WIDTH, HEIGHT, CENTRE = 290, 310, (145.0, 155.0)
 STILL = np.zeros(52, np.float32)
 ME, OTHER = embedding(0.0), embedding(np.pi / 2)
-SPOT = (0.74, 0.52)
-"""UV of a mark on the cheek at the right of the image."""
 
 
 def head(width: float = 200, yaw: float = 0.0, roll: float = 0.0, centre: tuple[float, float] = CENTRE) -> FloatArray:
@@ -37,12 +35,6 @@ def head(width: float = 200, yaw: float = 0.0, roll: float = 0.0, centre: tuple[
 
 def shot(mesh: FloatArray, paint: heads.Paint = heads.gradient) -> FloatArray:
     return heads.picture(mesh, WIDTH, HEIGHT, paint)
-
-
-def marked(uv: FloatArray) -> FloatArray:
-    """The usual skin with a dark mark."""
-    away = np.linalg.norm(uv - np.array(SPOT, np.float32), axis=-1)[..., None]
-    return np.where(away < 0.03, np.float32(0.4), np.float32(1)) * heads.gradient(uv)
 
 
 def red(uv: FloatArray) -> FloatArray:
@@ -63,7 +55,7 @@ def plain() -> IdentityData:
 
 @pytest.fixture(scope="module")
 def spotted() -> IdentityData:
-    return person(marked)
+    return person(heads.marked)
 
 
 def swap(
@@ -86,22 +78,6 @@ def pasted(crop: Image, patch: Patch) -> FloatArray:
 
 def psnr(a: FloatArray, b: FloatArray, where: FloatArray) -> float:
     return float(-10 * np.log10(np.mean((a - b)[where > 0] ** 2)))
-
-
-def middle(mesh: FloatArray, margin: float = 0.75) -> FloatArray:
-    """(HEIGHT, WIDTH) 0/1 over the middle of the face."""
-    points = mesh[:SURFACE, :2]
-    centre = points.mean(0)
-    hull = cv2.convexHull(np.asarray((points - centre) * np.float32(margin) + centre, np.float32))
-    return polygon_mask(np.asarray(hull, np.float32)[:, 0], WIDTH, HEIGHT)
-
-
-def spot_on(mesh: FloatArray) -> tuple[int, int]:
-    """Row and column of the mark."""
-    surface = np.ascontiguousarray(mesh[:SURFACE, :2])
-    uv = interpolate(rasterise(surface, mesh[:SURFACE, 2], WIDTH, HEIGHT), surface, topology().uv)
-    row, column = np.unravel_index(np.linalg.norm(uv - np.array(SPOT, np.float32), axis=2).argmin(), uv.shape[:2])
-    return int(row), int(column)
 
 
 def near(image: FloatArray, at: tuple[int, int], radius: int) -> FloatArray:
@@ -150,7 +126,7 @@ def test_a_mark_of_the_source_shows_at_its_place(spotted: IdentityData) -> None:
     for mesh in (head(), head(160, yaw=-25, roll=30)):
         crop = shot(mesh)
         after = pasted(crop, swap(crop, heads.face(mesh, OTHER, STILL), spotted))
-        at = spot_on(mesh)
+        at = heads.spot_on(mesh, WIDTH, HEIGHT)
         assert near(crop, at, 1).mean() > 0.4
         assert near(after, at, 1).mean() < 0.65 * near(crop, at, 1).mean()
         assert np.abs(near(after, (at[0] - 25, at[1]), 1) - near(crop, (at[0] - 25, at[1]), 1)).max() < 0.05
@@ -158,10 +134,15 @@ def test_a_mark_of_the_source_shows_at_its_place(spotted: IdentityData) -> None:
 
 def test_a_mark_of_the_target_goes(plain: IdentityData) -> None:
     mesh = head()
-    crop = shot(mesh, marked)
+    crop = shot(mesh, heads.marked)
     after = pasted(crop, swap(crop, heads.face(mesh, OTHER, STILL), plain))
     clean = shot(mesh)
-    assert np.abs(near(after, spot_on(mesh), 1) - near(clean, spot_on(mesh), 1)).max() < 0.12
+    assert (
+        np.abs(
+            near(after, heads.spot_on(mesh, WIDTH, HEIGHT), 1) - near(clean, heads.spot_on(mesh, WIDTH, HEIGHT), 1)
+        ).max()
+        < 0.12
+    )
 
 
 def test_a_batch_is_its_parts(spotted: IdentityData) -> None:
@@ -191,7 +172,7 @@ def test_what_lies_in_front_stays(plain: IdentityData, who: FloatArray) -> None:
     covered, open_ = (np.s_[:, : WIDTH // 2 - 8], np.s_[:, WIDTH // 2 + 8 :])
     np.testing.assert_allclose(after[covered], crop[covered], atol=1 / 255)
     changed = np.abs(after - crop).max(2)[open_]
-    assert changed[middle(mesh)[open_] > 0].mean() > 0.05
+    assert changed[heads.middle(mesh, WIDTH, HEIGHT)[open_] > 0].mean() > 0.05
 
 
 @pytest.mark.parametrize("who", [ME, OTHER], ids=["one person", "strangers"])
@@ -214,7 +195,7 @@ def test_masks_that_show_all_of_the_face_are_as_good_as_none(spotted: IdentityDa
 def test_skin_tone_goes_from_the_targets_to_the_sources(plain: IdentityData) -> None:
     mesh = head()
     crop = shot(mesh, red)
-    where = middle(mesh) > 0
+    where = heads.middle(mesh, WIDTH, HEIGHT) > 0
     source, target = (to_lab(shot(mesh, paint))[where].mean(0) for paint in (heads.gradient, red))
     found = [
         to_lab(pasted(crop, swap(crop, heads.face(mesh, OTHER, STILL), plain, skin_tone=share)))[where].mean(0)
@@ -231,7 +212,7 @@ def test_light_is_the_targets(plain: IdentityData) -> None:
     shade = np.linspace(0.4, 1, WIDTH, dtype=np.float32)[None, :, None]
     crop = np.asarray(shot(mesh) * shade, np.float32)
     patch = swap(crop, heads.face(mesh, OTHER, STILL), plain)
-    assert np.abs(to_lab(pasted(crop, patch)) - to_lab(crop))[middle(mesh) > 0].mean() < 2.5
+    assert np.abs(to_lab(pasted(crop, patch)) - to_lab(crop))[heads.middle(mesh, WIDTH, HEIGHT) > 0].mean() < 2.5
 
 
 def test_an_open_mouth_keeps_the_targets_inside(plain: IdentityData) -> None:
@@ -265,14 +246,14 @@ def test_a_face_cut_by_the_frames_edge(spotted: IdentityData, part: tuple[slice,
     crop = np.ascontiguousarray(whole[part])
     patch = swap(crop, heads.face(np.asarray(mesh - shift, np.float32), OTHER, STILL), spotted)
     # The face goes on beyond the frame, so the frame's edge is no border of it.
-    at = middle(mesh, 0.6)[part] > 0
+    at = heads.middle(mesh, WIDTH, HEIGHT, 0.6)[part] > 0
     assert at.sum() > 30 and patch.mask[at].mean() > 0.95
-    assert psnr(patch.rgb, shot(mesh, marked)[part], np.asarray(at, np.float32)) > 25
+    assert psnr(patch.rgb, shot(mesh, heads.marked)[part], np.asarray(at, np.float32)) > 25
 
 
 def test_the_source_shows_up_to_the_frames_edge(spotted: IdentityData) -> None:
     mesh = head()
-    row, column = spot_on(mesh)
+    row, column = heads.spot_on(mesh, WIDTH, HEIGHT)
     crop = np.ascontiguousarray(shot(mesh)[:, : column + 1])
     after = pasted(crop, swap(crop, heads.face(mesh, OTHER, STILL), spotted))
     assert after[row - 2 : row + 3, -2:].mean() < 0.65 * crop[row - 2 : row + 3, -2:].mean()
@@ -295,7 +276,7 @@ def test_a_strangers_shape_moves_features(spotted: IdentityData) -> None:
     unmoved = swap(crop, replace(face, blendshapes=None), spotted)
     np.testing.assert_allclose(swap(crop, face, spotted).rgb, unmoved.rgb, atol=0.02)
     change = np.zeros((SURFACE, 3), np.float32)
-    change[:, 1] = 0.6 * np.exp(-((topology().uv - np.array(SPOT)) ** 2).sum(1) / 0.02)
+    change[:, 1] = 0.6 * np.exp(-((topology().uv - np.array(heads.SPOT)) ** 2).sum(1) / 0.02)
     other = replace(spotted, shape=np.asarray(spotted.shape + change, np.float32))
     moved = swap(crop, face, other)
     before, after = (np.argwhere(p.rgb.mean(2) < 0.7 * shot(mesh).mean(2)).mean(0) for p in (unmoved, moved))
