@@ -16,6 +16,7 @@ from mien.faces import FaceFinder
 from mien.identity import Identity
 from mien.identity_data import IdentityData
 from mien.media import open_reader
+from mien.mesh import SURFACE
 from mien.shape import neutral
 from mien.texture import fuse, unwrap
 from mien.types import Box, ByteArray, Face, FloatArray, Image, Patch
