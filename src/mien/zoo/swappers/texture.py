@@ -40,7 +40,7 @@ MAPS = (3, 3, 1, 2)
         licence="Apache-2.0",
         commercial=True,
         origin="mien: trained on synthetic faces and consenting volunteers; see training/swapgan",
-        weights=Weights("swapgan.onnx", "4f3f193ce0cdaa2c403a2bcf9e095659fe1b4c59d23904f46004bcda7c39237b", 2986147),
+        weights=Weights("swapgan.onnx", "ad07650d49cdbaefdf875e0bb0a284fb0b0724ba6e8b47e8b44a6b389fea1267", 2988400),
     )
 )
 class TextureSwapper:
