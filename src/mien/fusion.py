@@ -14,6 +14,7 @@ import numpy as np
 from mien.atlas import atlas
 from mien.chart import Chart, border, chart_in, chart_of, mouth, resize, visible
 from mien.classic import Blended
+from mien.color import smooth
 from mien.geometry import transform, warp
 from mien.identity_data import IdentityData
 from mien.mesh import SURFACE, upright_matrix
@@ -25,6 +26,12 @@ SIDE = 128
 """Of the network's crop, in pixels."""
 MARGIN = 1.35
 """Side of that crop over the extent of the mesh."""
+SHINE = (0.06, 0.24)
+"""Skin brighter than its surroundings by this counts as shine: where it is brightened much, and not at all."""
+MATTE = 0.7
+"""Share of the shine beyond that is taken off."""
+AROUND = 6.0
+"""Width of these surroundings, in pixels of the crop."""
 INPUTS = ("target", "drawn", "mask", "seen", "trust", "skin")
 OUTPUTS = ("gain", "bias", "share", "flow")
 
@@ -94,6 +101,7 @@ def blend(
         if weight.any():
             change = (view.drawn * (np.exp(gain) - 1) + bias)[weight]
             bias = bias - np.float32(skin_tone) * np.median(change, axis=0)
+    bias = bias - _glare(view, gain, bias)[..., None]
     chart = chart_in(target.mesh, width, height)
     # By way of the chart's grid: cubic, since maps are scaled up by much, which at the crop's size would cost more.
     step = chart.width / width
@@ -109,6 +117,14 @@ def blend(
     drawn = np.clip(sample(identity.texture, uv, extent), 0, 1)
     alpha, seen = (np.clip(resize(there[..., k], width, height), 0, 1) for k in (6, 7))
     return Blended(np.clip(drawn * gain + bias, 0, 1), alpha, seen)
+
+
+def _glare(view: View, gain: FloatArray, bias: FloatArray) -> FloatArray:
+    """(SIDE, SIDE) what to take off highlights: the more a face is brightened, the less shine its skin can carry."""
+    before, after = view.drawn.mean(2), np.clip(view.drawn * np.exp(gain) + bias, 0, 1).mean(2)
+    ground, around = np.moveaxis(smooth(np.dstack([before, after]), view.mask, AROUND), 2, 0)
+    limit = np.clip(SHINE[1] - 0.4 * (around - ground), *SHINE)
+    return np.asarray(MATTE * view.skin * np.maximum(after - around - limit, 0), np.float32)
 
 
 def _displaced(chart: Chart, drift: FloatArray) -> FloatArray:

@@ -18,7 +18,7 @@ from mien.fusion import SIDE
 
 WIDTHS = (32, 56, 96, 144)
 """Channels at 1/2, 1/4, 1/8 and 1/16 of the crop."""
-GAIN, BIAS = 0.7, 0.25
+GAIN, BIAS = 0.3, 0.25
 """Bounds of what the network adds to the logarithm of the contrast, and to the brightness. Unbounded exponentials went
 to NaN."""
 CONTRAST = (0.8, 1.2)

@@ -47,13 +47,13 @@ class Weights:
     features: float = 0.15
     same: float = 0.1
     """Distance of the embedding to the truth's."""
-    identity: float = 0.5
+    identity: float = 0.25
     """Distance of the embedding to the source's, of two people."""
     light: float = 1.5
     """Change of slow colours, of two people."""
     kept: float = 3.0
     """Change of what lies in front of the face."""
-    detail: float = 0.2
+    detail: float = 0.6
     """Edges that are not those of the texture in the target's light, of two people."""
     printed: float = 0.2
     """Places that the source shows and the target does not hide, where the texture is not used."""

@@ -40,7 +40,7 @@ MAPS = (3, 3, 1, 2)
         licence="Apache-2.0",
         commercial=True,
         origin="mien: trained on synthetic faces and consenting volunteers; see training/swapgan",
-        weights=Weights("swapgan.onnx", "ad07650d49cdbaefdf875e0bb0a284fb0b0724ba6e8b47e8b44a6b389fea1267", 2988400),
+        weights=Weights("swapgan.onnx", "3e3ac761cfb6b2fa90ad2b1c749a4b6729d13de2ea8adc1e62a9765dc719f8ce", 2988400),
     )
 )
 class TextureSwapper:
