@@ -38,7 +38,6 @@ def test_a_model_is_named_by_its_file_or_its_name(tmp_path: Path, monkeypatch: p
     assert model_file("yunet") == Path("yunet")
     for name, reason in (
         ("scrfd_10g", "^scrfd_10g is not installed; run `mien models pull scrfd_10g`$"),
-        ("texture", "^texture: is neither a file nor a model with weights"),
         ("gone.onnx", "^gone.onnx: is neither a file nor a model with weights"),
     ):
         with pytest.raises(OptionsError, match=reason):

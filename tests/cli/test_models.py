@@ -69,7 +69,7 @@ def test_json_tells_what_the_cards_tell(mien: Mien, cache: Path) -> None:
         "next_step": "",
         "needs": [],
     }
-    assert rows["texture"]["size"] == 0 and rows["texture"]["installed"] and rows["texture"]["path"] == ""
+    assert rows["texture"]["file"] == "swapgan.onnx" and rows["texture"]["installed"]
 
 
 def test_what_is_not_installed_says_how_to_change_that(mien: Mien, cache: Path) -> None:

@@ -11,12 +11,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from mien.color import as_float
+from mien.fusion import SIDE, View
 from mien.geometry import TEMPLATES
 from mien.types import ByteArray, FloatArray
 from mien.zoo.cards import Task
 from mien.zoo.registry import registry
 
-# Those whose weights ship. Swappers take a source and masks as well; their own tests cover them.
+# Those whose weights ship. Of the swapper its network: it takes a source and masks as well, which its own tests cover.
 FAMILIES = sorted(key for key, family in registry().items() if family.card.bundled)
 
 
@@ -89,12 +91,25 @@ def check_expression(model: Any, pair: list[ByteArray]) -> None:
     assert model(meshes[:0]).shape == (0, 52)
 
 
+def check_swapper(model: Any, pair: list[ByteArray]) -> None:
+    images = as_float(batch(pair, SIDE))
+    ones = np.ones((SIDE, SIDE), np.float32)
+    views = [View(np.eye(2, 3, dtype=np.float32), image, image[::-1], ones, ones, ones, ones) for image in images]
+
+    def joined(items: npt.NDArray[Any]) -> FloatArray:
+        return np.stack([np.concatenate(maps) for maps in model.maps([views[i] for i in items])])
+
+    maps = check_batch(joined, np.arange(2), (9, SIDE, SIDE))
+    assert maps[:, 6].min() >= 0 and maps[:, 6].max() <= 1
+
+
 CHECKS: dict[Task, Callable[[Any, list[ByteArray]], None]] = {
     "detector": check_detector,
     "landmarker": check_landmarker,
     "embedder": check_embedder,
     "masker": check_masker,
     "expression": check_expression,
+    "swapper": check_swapper,
 }
 
 

@@ -26,7 +26,7 @@ from tests.standins import STANDINS, standin
 from tests.standins.swappers import dfm
 
 NAMES = sorted(key for key in registry() if key != ("swapper", "texture"))
-"""All but the one without a network."""
+"""All but the one that is ours; see `test_fusion` and `test_swapgan`."""
 TOLERANCE = 1e-4
 
 

@@ -15,6 +15,7 @@ from onnx import TensorProto, helper
 
 import mien
 from mien.errors import ModelError
+from mien.fusion import INPUTS, SIDE, View
 from mien.mesh import constants
 from mien.options import Device
 from mien.runtime.graph import Graph
@@ -30,6 +31,7 @@ from mien.zoo.landmarkers.mesh478 import Mesh478
 from mien.zoo.maskers.occluder import Occluder
 from mien.zoo.maskers.skin_hair import SkinHair
 from mien.zoo.registry import registry
+from mien.zoo.swappers.texture import TextureSwapper
 from mien.zoo.tensors import Network, Shape
 
 
@@ -46,8 +48,10 @@ class Liar:
         inputs: Sequence[Sequence[int | str | None]],
         outputs: Sequence[Sequence[int | str | None]],
         spoil: Callable[[list[FloatArray]], None],
+        names: Sequence[str] = (),
     ) -> None:
         self._inputs, self._outputs, self._spoil = inputs, outputs, spoil
+        self._names = names or [f"i{index}" for index in range(len(inputs))]
 
     def open(self, model: Path | bytes, device: Device, threads: int) -> Graph:
         return self
@@ -56,7 +60,7 @@ class Liar:
         return ["CPUExecutionProvider"]
 
     def get_inputs(self) -> Sequence[Value]:
-        return [Value(f"i{index}", shape) for index, shape in enumerate(self._inputs)]
+        return [Value(name, shape) for name, shape in zip(self._names, self._inputs, strict=True)]
 
     def get_outputs(self) -> Sequence[Value]:
         return [Value(f"o{index}", shape) for index, shape in enumerate(self._outputs)]
@@ -64,7 +68,7 @@ class Liar:
     def run(
         self, names: object, feeds: Mapping[str, npt.NDArray[Any]], options: object
     ) -> Sequence[npt.NDArray[np.float32]]:
-        x = feeds["i0"]
+        x = feeds[self._names[0]]
         height, width = x.shape[2], x.shape[-1]
         cells = iter([(height // stride) * (width // stride) for stride in (8, 16, 32)] * 4)
         priors = 2 * sum((height // stride) * (width // stride) for stride in (8, 16, 32))
@@ -83,6 +87,11 @@ def crops(size: int) -> npt.NDArray[np.uint8]:
     return np.full((2, size, size, 3), 90, np.uint8)
 
 
+def view() -> View:
+    image, even = np.full((SIDE, SIDE, 3), 0.4, np.float32), np.ones((SIDE, SIDE), np.float32)
+    return View(np.eye(2, 3, dtype=np.float32), image, image, even, even, even, even)
+
+
 ADAPTERS: Mapping[str, tuple[Any, Callable[[Any], Any]]] = {
     "yunet": (YuNet, lambda model: model(np.zeros((64, 96, 3), np.uint8), 0.3)),
     "retinaface_mnet025": (RetinaFaceMnet025, lambda model: model(np.zeros((64, 96, 3), np.uint8), 0.3)),
@@ -91,6 +100,7 @@ ADAPTERS: Mapping[str, tuple[Any, Callable[[Any], Any]]] = {
     "blendshapes52": (Blendshapes52, lambda model: model(np.random.default_rng(0).random((2, 478, 3), np.float32))),
     "occluder": (Occluder, lambda model: model(crops(160))),
     "skin_hair": (SkinHair, lambda model: model(crops(512))),
+    "texture": (TextureSwapper, lambda model: model.maps([view(), view()])),
 }
 
 
@@ -103,7 +113,8 @@ def contract(name: str) -> tuple[Sequence[Shape], Sequence[Shape]]:
 
 def liar(name: str, spoil: Callable[[list[FloatArray]], None]) -> Any:
     """The adapter on a graph that has the shipped one's shapes and gives 0.5 for everything, then is spoilt."""
-    return ADAPTERS[name][0](Runtime("cpu", opener=Liar(*contract(name), spoil).open), b"")
+    graph = Liar(*contract(name), spoil, INPUTS if name == "texture" else ())
+    return ADAPTERS[name][0](Runtime("cpu", opener=graph.open), b"")
 
 
 def test_every_network_of_the_zoo_is_here() -> None:

@@ -188,7 +188,7 @@ def test_what_was_made_of_a_file_goes_with_it(store: Store, tmp_path: Path, monk
     ("family", "reason"),
     [
         ("yunet", "^yunet: ships with mien; add your file under a name of its own with --name$"),
-        ("texture", "^texture: has no network, so no file can be added for it; choose another family$"),
+        ("texture", "^texture: ships with mien; add your file under a name of its own with --name$"),
         ("scrfd", "^no model is called 'scrfd'; did you mean scrfd_"),
     ],
 )

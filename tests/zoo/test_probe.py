@@ -101,7 +101,7 @@ def test_what_is_promised_passes() -> None:
 
 @pytest.mark.parametrize(("task", "name"), SHIPPED)
 def test_what_ships_passes(task: Task, name: str) -> None:
-    if name != "texture":  # it makes no patch of a made-up face, and takes no file
+    if name != "texture":  # it makes no patch of a made-up face
         probe(task, registry()[task, name]("cpu"))
 
 

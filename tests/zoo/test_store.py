@@ -132,7 +132,7 @@ def test_verify_names_what_is_wrong(store: Store, arcface: Path) -> None:
 
 def test_verify_knows_what_ships(store: Store) -> None:
     assert verify(store, "yunet").text == "is the file that shipped"
-    assert verify(store, "texture").text == "has no weights"
+    assert verify(store, "texture").text == "is the file that shipped"
     with pytest.raises(OptionsError, match=r"^scrfd_10g: is not installed; run `mien models pull scrfd_10g`$"):
         verify(store, "scrfd_10g")
     with pytest.raises(OptionsError, match=r"^no model is called 'yunett'; did you mean yunet"):

@@ -142,7 +142,8 @@ def main() -> None:
     with ProcessPoolExecutor(args.jobs) as pool:
         found = [face for face in pool.map(face_of, paths, chunksize=8) if face is not None]
     log.info("%d of %d photos", len(found), len(paths))
-    np.savez_compressed(args.out, **{field: np.stack([face[field] for face in found]) for field in FIELDS})
+    stacked: dict[str, Any] = {field: np.stack([face[field] for face in found]) for field in FIELDS}
+    np.savez_compressed(args.out, **stacked)
 
 
 if __name__ == "__main__":
