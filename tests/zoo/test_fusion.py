@@ -231,6 +231,27 @@ def test_skin_tone_takes_the_light_back(plain: IdentityData) -> None:
         np.testing.assert_allclose(tone, np.array([0.6, 0.4, 0.2]) * gain, atol=0.01)
 
 
+def test_highlights_are_toned_down_the_more_a_face_is_brightened() -> None:
+    """A shiny spot of 0.3 above dark skin: nearly whole as it is, a third less once the skin is made pale."""
+
+    def shiny(uv: FloatArray) -> FloatArray:
+        away = np.linalg.norm(uv - np.array(heads.SPOT, np.float32), axis=-1)[..., None]
+        return np.repeat(np.where(away < 0.03, np.float32(0.5), np.float32(0.2)), 3, -1)
+
+    who, mesh = person(shiny), head()
+    row, column = heads.spot_on(mesh, WIDTH, HEIGHT)
+    spots = []
+    for brighter in (0.0, 0.4):
+        net = network(
+            [NOUGHT, node("Add", ["zero", "b"], "bias"), PRINTED], b=np.full((1, 3, 1, 1), brighter, np.float32)
+        )
+        _, after = swap(net, mesh, shot(mesh, plain_paint((0.5, 0.5, 0.5))), who)
+        around = after[row - 2 : row + 3, column - 22 : column - 16].mean()
+        assert around == pytest.approx(0.2 + brighter, abs=0.01)
+        spots.append(after[row - 1 : row + 2, column - 1 : column + 2].mean() - around)
+    assert spots[0] > 0.22 and spots[1] < 0.7 * spots[0]
+
+
 def test_eyes_are_not_put_where_the_network_keeps_the_target(plain: IdentityData) -> None:
     mesh = head()
     crop = shot(mesh, plain_paint((0.2, 0.2, 0.2)))
