@@ -10,7 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mien.faces import keypoints_of_mesh
+from mien.identity_data import IdentityData
 from mien.mesh import EYES, IRISES, SURFACE, interpolate, polygon_mask, rasterise, topology
+from mien.shape import neutral
+from mien.texture import fuse, unwrap
 from mien.types import Face, FloatArray
 
 DoubleArray: TypeAlias = npt.NDArray[np.float64]
@@ -74,6 +77,12 @@ def picture(
     ids = rasterise(surface, points[:SURFACE, 2], width, height)
     seen = paint(interpolate(ids, surface, topology().uv))
     return np.where(ids[..., None] >= 0, seen, np.array(ground, np.float32)).astype(np.float32)
+
+
+def identity(points: FloatArray, image: FloatArray, embedding: FloatArray) -> IdentityData:
+    """The person that a picture of this mesh, without expression, shows."""
+    texture = fuse([unwrap(image, points, {}, 256)])
+    return IdentityData(embedding, texture.rgb, texture.trust, points, neutral(points, np.zeros(52, np.float32)))
 
 
 def marked(uv: FloatArray) -> FloatArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cv2
 import numpy as np
@@ -68,6 +68,15 @@ def chart_of(points: FloatArray, depth: FloatArray, width: int, height: int) -> 
     uv = interpolate(ids, points, topology().uv)
     uv = np.where(inside[..., None] > 0, uv, smooth(uv, inside, 2.0))
     return Chart(width, height, float(np.ptp(points, axis=0).max()), inside, uv.astype(np.float32))
+
+
+def shifted(chart: Chart, shift: FloatArray) -> Chart:
+    """The chart with its UV coordinates read from elsewhere: each pixel's from (h, w, 2) `shift` away, x then y."""
+    rows, columns = np.mgrid[: chart.height, : chart.width].astype(np.float32)
+    uv = cv2.remap(
+        chart.uv, columns + shift[..., 0], rows + shift[..., 1], cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE
+    )
+    return replace(chart, uv=np.asarray(uv, np.float32))
 
 
 def border(chart: Chart) -> FloatArray:

@@ -6,13 +6,13 @@ It is the baseline that the network is measured against, and what explains it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import cv2
 import numpy as np
 
 from mien.atlas import atlas
-from mien.chart import Chart, border, chart_in, resize, visible
+from mien.chart import Chart, border, chart_in, resize, shifted, visible
 from mien.color import from_lab, robust_offset, smooth, to_lab
 from mien.identity_data import IdentityData
 from mien.reshaping import Reshaped
@@ -41,11 +41,10 @@ class Blended:
     """(H, W) 0–1 where nothing is in front of the face."""
 
 
-def blend(target: Reshaped, identity: IdentityData, extent: float, strength: float, skin_tone: float) -> Blended:
+def blend(target: Reshaped, identity: IdentityData, strength: float, skin_tone: float) -> Blended:
     """Put the identity's texture into the target's light.
 
     Args:
-        extent: side of the face in the crop's pixels.
         strength: 1 for two people, 0 for one: then the texture is aligned by what both pictures show.
         skin_tone: 0 keeps the target's, 1 takes the source's.
     """
@@ -58,7 +57,7 @@ def blend(target: Reshaped, identity: IdentityData, extent: float, strength: flo
     if strength < 1:
         chart = _settle(chart, crop, identity, trust * seen, REACH * (1 - strength))
     light, ground, contrast = _light(crop, identity, chart, trust * skin, masks, skin_tone)
-    lab = to_lab(np.clip(sample(identity.texture, resize(chart.uv, width, height), extent), 0, 1))
+    lab = to_lab(np.clip(sample(identity.texture, resize(chart.uv, width, height), target.extent), 0, 1))
     lab -= resize(ground, width, height)
     lab[..., 0] *= resize(contrast, width, height)
     _matte(lab, resize(light[..., 0] - ground[..., 0], width, height))
@@ -87,11 +86,7 @@ def _settle(chart: Chart, crop: FloatArray, identity: IdentityData, weight: Floa
         np.minimum(1, reach * chart.extent / np.maximum(length, 1e-6))
         * cv2.GaussianBlur(chart.inside, (0, 0), 3)[..., None]
     )
-    rows, columns = np.mgrid[: chart.height, : chart.width].astype(np.float32)
-    uv = cv2.remap(
-        chart.uv, columns + shift[..., 0], rows + shift[..., 1], cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE
-    )
-    return replace(chart, uv=np.asarray(uv, np.float32))
+    return shifted(chart, shift)
 
 
 def _evened(lightness: FloatArray, weight: FloatArray, sigma: float) -> ByteArray:

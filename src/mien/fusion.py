@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 
 from mien.atlas import atlas
-from mien.chart import Chart, border, chart_in, chart_of, mouth, resize, visible
+from mien.chart import Chart, border, chart_in, chart_of, mouth, resize, shifted, visible
 from mien.classic import Blended
 from mien.color import smooth
 from mien.geometry import transform, warp
@@ -84,12 +84,11 @@ def view_of(target: Reshaped, identity: IdentityData) -> View:
 
 
 def blend(
-    target: Reshaped, identity: IdentityData, extent: float, view: View, maps: tuple[FloatArray, ...], skin_tone: float
+    target: Reshaped, identity: IdentityData, view: View, maps: tuple[FloatArray, ...], skin_tone: float
 ) -> Blended:
     """Apply the network's maps at the crop's size.
 
     Args:
-        extent: side of the face in the crop's pixels.
         maps: in the order of `OUTPUTS`, C×SIDE×SIDE each: log-gain (3) of the texture, bias (3), the texture's share
             (1), and flow (2), from a place to where the texture that belongs there was drawn, in pixels of the view.
         skin_tone: 0 keeps the target's, 1 takes the source's.
@@ -112,9 +111,9 @@ def blend(
     there = np.concatenate([_laid(part, onto, chart) for part in np.split(joined, 2, axis=2)], axis=2)
     there[..., 6] *= border(chart) > 0  # the mesh's outline is finer than the view
     drift = _laid(np.asarray(flow @ np.linalg.inv(linear).T, np.float32), onto, chart)
-    uv = resize(_displaced(chart, drift), width, height)
+    uv = resize(shifted(chart, drift).uv, width, height)
     gain, bias = resize(there[..., :3], width, height), resize(there[..., 3:6], width, height)
-    drawn = np.clip(sample(identity.texture, uv, extent), 0, 1)
+    drawn = np.clip(sample(identity.texture, uv, target.extent), 0, 1)
     alpha, seen = (np.clip(resize(there[..., k], width, height), 0, 1) for k in (6, 7))
     return Blended(np.clip(drawn * gain + bias, 0, 1), alpha, seen)
 
@@ -125,15 +124,6 @@ def _glare(view: View, gain: FloatArray, bias: FloatArray) -> FloatArray:
     ground, around = np.moveaxis(smooth(np.dstack([before, after]), view.mask, AROUND), 2, 0)
     limit = np.clip(SHINE[1] - 0.4 * (around - ground), *SHINE)
     return np.asarray(MATTE * view.skin * np.maximum(after - around - limit, 0), np.float32)
-
-
-def _displaced(chart: Chart, drift: FloatArray) -> FloatArray:
-    """The chart's UV coordinates, each from where the drift, in its pixels, says."""
-    rows, columns = np.mgrid[: chart.height, : chart.width].astype(np.float32)
-    uv = cv2.remap(
-        chart.uv, columns + drift[..., 0], rows + drift[..., 1], cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE
-    )
-    return np.asarray(uv, np.float32)
 
 
 def _laid(values: FloatArray, onto: FloatArray, chart: Chart) -> FloatArray:

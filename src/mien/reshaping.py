@@ -31,6 +31,11 @@ class Reshaped:
     moved: npt.NDArray[np.bool_] | None
     """(H, W) which pixels moved; None where none did."""
 
+    @property
+    def extent(self) -> float:
+        """Side of the face in the crop's pixels."""
+        return float(np.ptp(self.mesh[:SURFACE, :2], axis=0).max())
+
 
 def reshaped(
     crop: FloatArray, face: Face, masks: Mapping[str, FloatArray] | None, identity: IdentityData, strength: float

@@ -14,8 +14,6 @@ from mien.fusion import INPUTS, MARGIN, SIDE
 from mien.geometry import transform
 from mien.identity_data import IdentityData
 from mien.mesh import SURFACE, interpolate, rasterise, topology, upright_matrix
-from mien.shape import neutral
-from mien.texture import fuse, unwrap
 from mien.types import FloatArray, Patch
 from mien.zoo.contracts import Source, Style
 from mien.zoo.swappers.texture import CHANNELS, TextureSwapper
@@ -58,8 +56,7 @@ def shot(mesh: FloatArray, paint: heads.Paint = heads.gradient) -> FloatArray:
 
 def person(paint: heads.Paint = heads.gradient) -> IdentityData:
     mesh = head()
-    texture = fuse([unwrap(shot(mesh, paint), mesh, {}, 256)])
-    return IdentityData(ME, texture.rgb, texture.trust, mesh, neutral(mesh, STILL))
+    return heads.identity(mesh, shot(mesh, paint), ME)
 
 
 @pytest.fixture(scope="module")

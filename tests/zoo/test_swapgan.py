@@ -17,8 +17,6 @@ from mien.identity import Identity
 from mien.identity_data import IdentityData
 from mien.media import open_reader
 from mien.mesh import SURFACE
-from mien.shape import neutral
-from mien.texture import fuse, unwrap
 from mien.types import Box, ByteArray, Face, FloatArray, Image, Patch
 from mien.zoo.contracts import Source, Style
 from mien.zoo.registry import Zoo
@@ -48,8 +46,7 @@ def shot(mesh: FloatArray, paint: heads.Paint = heads.gradient) -> FloatArray:
 
 def person(paint: heads.Paint = heads.gradient) -> IdentityData:
     mesh = head()
-    texture = fuse([unwrap(shot(mesh, paint), mesh, {}, 256)])
-    return IdentityData(ME, texture.rgb, texture.trust, mesh, neutral(mesh, STILL))
+    return heads.identity(mesh, shot(mesh, paint), ME)
 
 
 def swap(

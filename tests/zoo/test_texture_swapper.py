@@ -15,8 +15,6 @@ from mien.identity import Identity
 from mien.identity_data import IdentityData
 from mien.mesh import MOUTH, SURFACE, polygon_mask, topology
 from mien.paste import mesh_box
-from mien.shape import neutral
-from mien.texture import fuse, unwrap
 from mien.types import Face, FloatArray, Image, Patch
 from mien.zoo.contracts import Source, Style
 from mien.zoo.registry import Zoo
@@ -44,8 +42,7 @@ def red(uv: FloatArray) -> FloatArray:
 
 def person(paint: heads.Paint = heads.gradient) -> IdentityData:
     mesh = head()
-    texture = fuse([unwrap(shot(mesh, paint), mesh, {}, 256)])
-    return IdentityData(ME, texture.rgb, texture.trust, mesh, neutral(mesh, STILL))
+    return heads.identity(mesh, shot(mesh, paint), ME)
 
 
 @pytest.fixture(scope="module")

@@ -6,32 +6,19 @@ usage: python -m training.naturalness.export CHECKPOINT FILE
 from __future__ import annotations
 
 import argparse
-import warnings
 from pathlib import Path
 
-import onnx
 import torch
 
 from training.naturalness.model import Naturalness
 from training.naturalness.swaps import JUDGED
-from training.occluder.export import store_float16
+from training.onnx_file import write
 
 
 def export(net: Naturalness, path: Path) -> None:
     """Write the ONNX file."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(
-            net.eval(), (torch.zeros(1, 3, JUDGED.side, JUDGED.side),), path,
-            input_names=["crops"], output_names=["swapped"], opset_version=17, dynamo=False,
-            dynamic_axes={"crops": {0: "batch"}, "swapped": {0: "batch"}},
-        )  # fmt: skip
-    model = onnx.load(path)
-    store_float16(model)
-    del model.graph.value_info[:]
-    model.producer_name, model.doc_string = "mien", "Whether a face was swapped. Apache-2.0."
-    onnx.checker.check_model(model)
-    path.write_bytes(model.SerializeToString())
+    crops = torch.zeros(1, 3, JUDGED.side, JUDGED.side)
+    write(net, (crops,), path, ["crops"], ["swapped"], "Whether a face was swapped. Apache-2.0.")
 
 
 def load(path: Path) -> Naturalness:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ from onnx import numpy_helper
 from torch import Tensor, nn
 
 from mien.fusion import INPUTS, OUTPUTS, SIDE
-from training.occluder.export import store_float16
+from training.onnx_file import write
 from training.swapgan.model import SwapGAN
 
 CHANNELS = (3, 3, 1, 1, 1, 1)
@@ -39,20 +38,8 @@ class Whole(nn.Module):
 def export(net: SwapGAN, path: Path) -> None:
     """Write the ONNX file."""
     inputs = tuple(torch.rand(1, channels, SIDE, SIDE) for channels in CHANNELS)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(
-            Whole(net).eval(), inputs, path,
-            input_names=list(INPUTS), output_names=list(OUTPUTS), opset_version=17, dynamo=False,
-            dynamic_axes={name: {0: "batch"} for name in (*INPUTS, *OUTPUTS)},
-        )  # fmt: skip
-    model = onnx.load(path)
-    store_float16(model)
-    del model.graph.value_info[:]
-    model.producer_name = "mien"
-    model.doc_string = "Maps that blend a source's texture into a target's face. Apache-2.0."
-    onnx.checker.check_model(model)
-    path.write_bytes(model.SerializeToString())
+    text = "Maps that blend a source's texture into a target's face. Apache-2.0."
+    write(Whole(net), inputs, path, INPUTS, OUTPUTS, text)
 
 
 def difference(net: SwapGAN, file: Path) -> float:

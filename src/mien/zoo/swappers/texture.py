@@ -19,7 +19,6 @@ from mien.color import as_float
 from mien.eyes import put_eyes
 from mien.fusion import INPUTS, OUTPUTS, SIDE, View
 from mien.identity_data import IdentityData
-from mien.mesh import SURFACE
 from mien.reshaping import Reshaped, reshaped
 from mien.runtime.session import Where
 from mien.shape import transfer_strength
@@ -75,7 +74,7 @@ class TextureSwapper:
         ]
         if plain:
             blended = [
-                classic.blend(target, who, _extent(target.mesh), strength, style.skin_tone)
+                classic.blend(target, who, strength, style.skin_tone)
                 for target, strength in zip(targets, strengths, strict=True)
             ]
         else:
@@ -87,7 +86,7 @@ class TextureSwapper:
             return []
         views = [fusion.view_of(target, who) for target in targets]
         return [
-            fusion.blend(target, who, _extent(target.mesh), view, maps, skin_tone)
+            fusion.blend(target, who, view, maps, skin_tone)
             for target, view, maps in zip(targets, views, self.maps(views), strict=True)
         ]
 
@@ -100,17 +99,13 @@ class TextureSwapper:
 def _patch(target: Reshaped, identity: IdentityData, blended: Blended) -> Patch:
     """The blend with the target's open mouth and the source's eyes."""
     height, width = target.crop.shape[:2]
-    inner = mouth(target.mesh, width, height, 0.006 * _extent(target.mesh))
+    inner = mouth(target.mesh, width, height, 0.006 * target.extent)
     rgb = target.crop + (blended.alpha * (1 - inner))[..., None] * (blended.rgb - target.crop)
     put_eyes(rgb, target.crop, target.mesh, identity, blended.seen)
     changed = blended.alpha > 1 / 512
     if target.moved is not None:
         changed |= target.moved
     return Patch(rgb.astype(np.float32), changed.astype(np.float32))
-
-
-def _extent(mesh: FloatArray) -> float:
-    return float(np.ptp(mesh[:SURFACE, :2], axis=0).max())
 
 
 assert len(OUTPUTS) == len(MAPS)
