@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mien.eyes import eye_map, put_eyes
+from mien.eyes import eye_map, put_eyes, uv_of
 from mien.geometry import transform
 from mien.identity_data import IdentityData
 from mien.mesh import EYES, IRISES, SURFACE, polygon_mask, topology
@@ -98,15 +98,23 @@ def well_inside(mesh: FloatArray, share: float) -> FloatArray:
 def test_the_targets_iris_shows_the_sources(yaw: float, roll: float, width: float, gaze: float, eye: int) -> None:
     mesh = looking(heads.mesh(width, (300, 200), heads.turn(yaw, roll=roll)), gaze * width)
     found = eye_map(SOURCE, mesh, eye)
-    np.testing.assert_allclose(transform(mesh[IRISES[eye][0], :2], found.to_uv), iris_uv(eye), atol=0.003)
+    at = transform(mesh[IRISES[eye][0], :2], found.to_source)
+    np.testing.assert_allclose(uv_of(SOURCE, eye, at[None, None])[0, 0], iris_uv(eye), atol=0.003)
     assert found.fit == pytest.approx(1)
 
 
 @pytest.mark.parametrize("eye", [0, 1])
 def test_lids_fall_on_lids_when_both_look_alike(eye: int) -> None:
     mesh = heads.mesh(90, (300, 200), heads.turn(roll=35))
-    uv = transform(lids(mesh, eye), eye_map(SOURCE, mesh, eye).to_uv)
-    np.testing.assert_allclose(uv, topology().uv[list(EYES[eye])], atol=0.006)
+    uv = uv_of(SOURCE, eye, transform(lids(mesh, eye), eye_map(SOURCE, mesh, eye).to_source)[None])
+    np.testing.assert_allclose(uv[0], topology().uv[list(EYES[eye])], atol=0.006)
+
+
+@pytest.mark.parametrize("eye", [0, 1])
+def test_the_other_eye_is_put_mirrored(eye: int) -> None:
+    mesh = heads.mesh(90, (300, 200), heads.turn(roll=35))
+    uv = uv_of(SOURCE, 1 - eye, transform(lids(mesh, eye), eye_map(SOURCE, mesh, eye, 1 - eye).to_source)[None])
+    np.testing.assert_allclose(uv[0], topology().uv[list(EYES[1 - eye])], atol=0.006)
 
 
 @pytest.mark.parametrize("eye", [0, 1])

@@ -27,6 +27,10 @@ OFF_TONE = (18.0, 30.0)
 """Distance in Lab from the skin around it at which skin begins to be doubted, and is not used."""
 GAP = 0.07
 """Width of gaps that are filled from the skin around them, as a share of the texture."""
+WHOLE = 0.75
+"""Mean trust around an eye below which all of it, brow included, is taken from the other side."""
+SEEN = 0.9
+"""Mean trust between the lids from which an eye is kept where its surroundings are mirrored."""
 MIRROR = 0.7
 """How far a mirrored texel is trusted, compared with one that was seen."""
 
@@ -142,15 +146,17 @@ def _mirrored(seen: Texture, maps: Atlas, levels: int) -> Texture:
     other = Texture(np.ascontiguousarray(seen.rgb[:, ::-1]), np.ascontiguousarray(seen.trust[:, ::-1]))
     need = np.clip((0.5 - seen.trust) / 0.35, 0, 1) * np.clip(other.trust / 0.3, 0, 1)
     need = cv2.GaussianBlur(need.astype(np.float32), (0, 0), 0.015 * size) * np.clip(other.trust / 0.3, 0, 1)
-    for socket in np.moveaxis(maps.sockets, 2, 0):
-        # An eye with its brow comes from one side as a whole; two halves do not meet.
+    for socket, eye in zip(np.moveaxis(maps.sockets, 2, 0), np.moveaxis(maps.eyes, 2, 0), strict=True):
+        # An eye with its brow comes from one side as a whole; two halves do not meet. What is seen of the eye itself
+        # stays: it is cut out along the lids.
         own, mirrored = (float((t.trust * socket).sum() / socket.sum()) for t in (seen, other))
-        whole = own < 0.8 and mirrored > own
+        whole = own < WHOLE and mirrored > own
         need = need + socket * (float(whole) - need)
+        need = need * (1 - eye * float((seen.trust * eye).sum() > SEEN * eye.sum()))
     rgb = seen.rgb
     if need.max() > 0.05:
         rgb = blend([rgb, _lit_like(other, seen, maps)], [1 - need, need], levels)
-    # A mirrored eye would look the wrong way: below the lids the target's own stays.
+    # A mirrored eye would look the wrong way: what is drawn between the lids is turned for that (see `eyes`).
     filled = MIRROR * other.trust * np.clip(2 * need, 0, 1) * (1 - maps.eyes.max(2))
     trust = np.maximum(seen.trust * (1 - need * (need > 0.9)), filled)
     trust = cv2.GaussianBlur(np.clip(trust / 0.5, 0, 1).astype(np.float32), (0, 0), EDGE * size)
