@@ -73,7 +73,7 @@ def uv_of(source: FloatArray, eye: int, at: FloatArray) -> FloatArray:
 
 @lru_cache(maxsize=64)
 def _eye_chart(mesh: bytes, eye: int) -> tuple[FloatArray, FloatArray]:
-    """(2, 3) from pixels of a mesh to a grid around one eye, and the grid's (CHART, CHART, 2) UV; made once a source."""
+    """(2, 3) from pixels of a mesh to a grid around one eye, and the grid's (CHART, CHART, 2) UV."""
     points = np.frombuffer(mesh, np.float32).reshape(POINTS, 3)
     lids = points[list(EYES[eye]), :2]
     scale = CHART / (AROUND * max(float(np.linalg.norm(lids[0] - lids[8])), 1e-3))
@@ -165,7 +165,8 @@ def _white(lab: FloatArray, inside: npt.NDArray[np.bool_]) -> FloatArray:
 def _opening(points: FloatArray, box: Box, share: float, softness: float) -> FloatArray:
     """0–1 between the lids, or up to a share of the way to them; empty for a closed eye."""
     middle = (points + points[-np.arange(len(points))]) / 2
-    mask = polygon_mask(middle + np.float32(share) * (points - middle), box.width, box.height)
+    nearer = np.asarray(middle + share * (points - middle), np.float32)
+    mask = polygon_mask(nearer, box.width, box.height)
     return np.asarray(cv2.GaussianBlur(mask, (0, 0), max(0.6, softness)), np.float32)
 
 

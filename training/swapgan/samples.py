@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from mien.atlas import atlas
 from training.swapgan.faces import TEXTURE, Faces
+from training.swapgan.teacher import SIDE as IDENTITY_SIDE
 
 MATES = 0.25
 """Share of samples with a truth whose source is another photo of the person, where there is one."""
@@ -109,6 +110,16 @@ class Samples:
         """Crops 0–1 and the matrices to the identity network's crop."""
         return self._crop[index].float() / 255, self._aligned[index]
 
+    def nudged(self, aligned: Tensor) -> Tensor:
+        """Matrices to the identity network's crop, each turned, scaled and moved a little in it."""
+        count, middle = len(aligned), IDENTITY_SIDE / 2
+        turn, size = self._normal(count) * 0.05, (self._normal(count) * 0.04).exp()
+        cos, sin = size * turn.cos(), size * turn.sin()
+        linear = torch.stack([torch.stack([cos, -sin], 1), torch.stack([sin, cos], 1)], 1)
+        moved = linear @ (aligned - torch.tensor([[0.0, 0, middle], [0, 0, middle]]))
+        moved[:, :, 2] += middle + self._normal(count, 2) * 2.5
+        return moved
+
     def __len__(self) -> int:
         return self._count
 
@@ -137,8 +148,8 @@ class Samples:
         count = len(index)
         texture, trust = self._texture[index].float() / 255, self._trust[index].float() / 255
         texture, trust = self._holes(*self._foreign(*self._mirrored(texture, trust)))
-        gain = self._field(count, 3, 0.22) + self._normal(count, 3, 1, 1) * 0.12
-        gain = gain + self._field(count, 4, 0.15, 1)
+        gain = self._field(count, 3, 0.16) + self._normal(count, 3, 1, 1) * 0.12
+        gain = gain + self._field(count, 4, 0.1, 1)
         gain = gain + self._shadow(count)
         texture = (self._toned(texture, index) * gain.exp()).clamp(0, 1)
         texture = texture ** self._normal(count, 1, 1, 1).mul(0.2).exp()
@@ -279,7 +290,7 @@ class Samples:
         }
         # x' = (side - 1) - x in the crop, and the identity network's crop mirrored as well.
         turned = batch.aligned.clone()
-        turned[:, 0, 2] = 149 - (turned[:, 0, 2] + turned[:, 0, 0] * (self._side - 1))
+        turned[:, 0, 2] = IDENTITY_SIDE - 1 - (turned[:, 0, 2] + turned[:, 0, 0] * (self._side - 1))
         turned[:, 1, 2] = turned[:, 1, 2] + turned[:, 1, 0] * (self._side - 1)
         turned[:, 0, 1] *= -1
         turned[:, 1, 0] *= -1
