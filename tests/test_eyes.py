@@ -170,6 +170,30 @@ def test_the_targets_own_eye_stays(person: IdentityData, seen: float) -> None:
     np.testing.assert_allclose(rgb[middle], crop[middle], atol=0.01)
 
 
+def test_an_eye_that_is_hidden_in_the_source_is_the_other_one_mirrored() -> None:
+    person = identity()
+    trust = person.trust.copy()
+    trust[:, len(trust) // 2 :] = 0
+    for gaze in (0.0, 4.0, -4.0):
+        mesh = looking(SOURCE, gaze)
+        _, whole = put(mesh, person)
+        _, half = put(mesh, replace(person, trust=trust))
+        middle = well_inside(SOURCE, 0.5) > 0
+        # The painted eyes mirror each other, so nothing tells which of them was drawn.
+        assert np.abs(half - whole)[middle].mean() < 0.03
+        x, y = mesh[IRISES[1][0], :2].round().astype(int)
+        np.testing.assert_allclose(half[y, x], GREEN, atol=0.12)
+
+
+def test_a_targets_eye_that_stays_is_drawn_up_to_its_lids() -> None:
+    crop, kept = put(SOURCE, identity(trust=0.0))
+    _, drawn = put(SOURCE, identity())
+    ring = (well_inside(SOURCE, 0.9) > 0) & (well_inside(SOURCE, 0.75) == 0)
+    assert np.abs(kept - crop)[ring].mean() < 0.1
+    # Of a source's, the edges of the lids come with the texture.
+    assert np.abs(drawn[ring] - 0.3).mean() < np.abs(kept[ring] - 0.3).mean()
+
+
 def test_light_is_that_of_the_targets_white() -> None:
     crop = target(SOURCE) * np.float32(0.8)
     rgb = crop.copy()

@@ -108,7 +108,7 @@ def test_the_classifier_sees_the_face_upright_and_its_logit_counts(tmp_path: Pat
 
 
 def test_a_classifier_of_another_size_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="takes n×3×112×112, not N×3×160×160"):
+    with pytest.raises(ModelError, match="takes n×3×112×112, not N×3×224×224"):
         Classifier(saved(tmp_path / "x.onnx", classifier(112)))
     with pytest.raises(ModelError, match="there is no such file"):
         Classifier(tmp_path / "missing.onnx")

@@ -238,7 +238,7 @@ def test_naturalness_is_judged_by_one_crop_of_photo_and_output(data: Path, tmp_p
         node("Gather", ["mean", "red"], "swapped", axis=1),
     ]
     file = tmp_path / "red.onnx"
-    file.write_bytes(graph(nodes, {"crops": ("n", 3, 160, 160)}, {"swapped": ("n", 1)}, red=np.array([0])))
+    file.write_bytes(graph(nodes, {"crops": ("n", 3, 224, 224)}, {"swapped": ("n", 1)}, red=np.array([0])))
     options: dict[str, Any] = {"pairs": 3, "same_person": 0, "cycles": 0, "clip_swaps": 0}
     for swapper, expected in ((NoSwapper(), 0.5), (Reddener(), 1.0)):
         zoo = Zoo("cpu")

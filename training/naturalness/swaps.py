@@ -46,9 +46,9 @@ class View:
     """Side of the crop over the mesh's extent."""
 
 
-JUDGED = View(160, 1.5)
+JUDGED = View(224, 1.5)
 """What the classifier sees."""
-STORED = View(240, 1.75)
+STORED = View(336, 1.75)
 """What it is trained from: finer and wider, with room to move."""
 
 

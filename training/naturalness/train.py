@@ -32,7 +32,7 @@ from training.naturalness.swaps import JUDGED, KINDS, STORED, Swaps, View, cut, 
 
 PAIRS, RATE, DECAY = 16, 2e-3, 0.02
 """Photos of a batch, each with a swap of it."""
-USUAL, OFTEN = 1, 4
+USUAL, OFTEN = 2, 6
 """Swaps of each photo of train/, and of each of the fewer others."""
 log = logging.getLogger("naturalness")
 
@@ -128,7 +128,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="ONNX file to write")
     parser.add_argument("--work", type=Path, default=Path("naturalness-work"), help="folder for photos and swaps")
     parser.add_argument("--swapgan", type=Path, default=bundled(), help="weights of the blending network")
-    parser.add_argument("--photos", type=int, default=600, help="photos of train/ to use")
+    parser.add_argument("--photos", type=int, default=1700, help="photos of train/ to use")
     parser.add_argument("--steps", type=int, default=1800)
     parser.add_argument("--start", type=Path, help="checkpoint to go on from")
     parser.add_argument("--seed", type=int, default=1)

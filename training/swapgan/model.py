@@ -25,8 +25,13 @@ CONTRAST = (0.8, 1.2)
 """Bounds of the contrast that follows from the light alone."""
 FLOW = 2.5
 """Bound of the displacement, in pixels of the crop: what a landmarker errs, and a little of a face's shape."""
+HELD = 0.7
+"""How much less of the correction of brightness is used well inside the face than was learnt. It follows the target's
+shading into the relief of the face, which is where recognition networks see who it is; at the rim all of it is used."""
 COARSE, SPREAD = 16, 2.2
 """Side of the grid on which the light is estimated, and the Gaussian's width in its cells."""
+RIM = 0.7
+"""Width of the Gaussian in such cells that softens the border between the rim and the inside of a face."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +102,14 @@ class SwapGAN(nn.Module):
     Inputs, each N×C×SIDE×SIDE: `target` and `drawn` RGB 0–1; `mask` (1), 0 outside of the mesh and in an open mouth;
     `seen` (1), 0 where a masker found something in front of the face; `trust` (1) of the texture; `skin` (1), plain
     skin by the atlas.
+
+    Args:
+        held: share of the correction of brightness that is left out well inside the face: none in training.
     """
 
-    def __init__(self, widths: tuple[int, int, int, int] = WIDTHS) -> None:
+    def __init__(self, widths: tuple[int, int, int, int] = WIDTHS, held: float = 0.0) -> None:
         super().__init__()
+        self.held = held
         a, b, c, d = widths
         self.stem = conv(4 * 13, a)
         self.down1 = nn.Sequential(conv(a, b, 3, 2), Residual(b))
@@ -117,6 +126,7 @@ class SwapGAN(nn.Module):
         with torch.no_grad():
             self.head.bias[4 * 6 :] = 3.0  # trust begins near 1
         self.register_buffer("kernel", _gaussian(SPREAD), persistent=False)
+        self.register_buffer("edge", _gaussian(RIM), persistent=False)
 
     def light(self, target: Tensor, drawn: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Slow colours of the texture and of the target, N×3×SIDE×SIDE each, and the contrast between them, N×1.
@@ -126,7 +136,7 @@ class SwapGAN(nn.Module):
         """
         step = target.shape[-1] // COARSE
         sums = functional.avg_pool2d(torch.cat([drawn * weight, target * weight, weight], 1), step)
-        total = self._blur(sums) + 0.02 * sums.mean((2, 3), keepdim=True)
+        total = blurred(sums, 7, self.kernel) + 0.02 * sums.mean((2, 3), keepdim=True)
         slow = total[:, :6] / (total[:, 6:] + 1e-5)
         ground, light = slow[:, :3], slow[:, 3:]
         contrast = ((light.mean(1, keepdim=True) + 0.1) / (ground.mean(1, keepdim=True) + 0.1)).sqrt().clamp(*CONTRAST)
@@ -135,11 +145,14 @@ class SwapGAN(nn.Module):
         )
         return found[:, :3], found[:, 3:6], found[:, 6:]
 
-    def _blur(self, sums: Tensor) -> Tensor:
-        kernel, reach = self.kernel, self.kernel.shape[0] // 2
-        rows, columns = kernel.reshape(1, 1, -1, 1).repeat(7, 1, 1, 1), kernel.reshape(1, 1, 1, -1).repeat(7, 1, 1, 1)
-        sums = functional.conv2d(sums, rows, padding=(reach, 0), groups=7)
-        return functional.conv2d(sums, columns, padding=(0, reach), groups=7)
+    def _inner(self, mask: Tensor) -> Tensor:
+        """N×1×SIDE×SIDE: 0 at the rim of the face, rising to 1 within a tenth of it."""
+        step = mask.shape[-1] // COARSE
+        full = functional.avg_pool2d(((mask - 0.85) * 10).clamp(0, 1), step)
+        inner = functional.interpolate(
+            blurred(full, 1, self.edge), scale_factor=float(step), mode="bilinear", align_corners=False
+        )
+        return inner * inner
 
     def forward(self, target: Tensor, drawn: Tensor, mask: Tensor, seen: Tensor, trust: Tensor, skin: Tensor) -> Maps:
         """See the class."""
@@ -159,8 +172,20 @@ class SwapGAN(nn.Module):
         y = self.mix1(x1 + _up(self.up1(y)))
         said = functional.pixel_shuffle(self.head(y), 2)
         gain = contrast.log() + GAIN * torch.tanh(said[:, :3] / GAIN)
-        bias = light - ground * gain.exp() + BIAS * torch.tanh(said[:, 3:6] / BIAS)
+        mended = BIAS * torch.tanh(said[:, 3:6] / BIAS)
+        if self.held:
+            mended = mended * (1 - self.held * self._inner(mask))
+        bias = light - ground * gain.exp() + mended
         return Maps(gain, bias, torch.sigmoid(said[:, 6:]) * mask, flow)
+
+
+def blurred(images: Tensor, count: int, kernel: Tensor) -> Tensor:
+    """N×count×H×W, each channel by a (K,) kernel across and down."""
+    reach = kernel.shape[0] // 2
+    rows = kernel.reshape(1, 1, -1, 1).repeat(count, 1, 1, 1)
+    columns = kernel.reshape(1, 1, 1, -1).repeat(count, 1, 1, 1)
+    images = functional.conv2d(images, rows, padding=(reach, 0), groups=count)
+    return functional.conv2d(images, columns, padding=(0, reach), groups=count)
 
 
 def _up(x: Tensor) -> Tensor:

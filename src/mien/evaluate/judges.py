@@ -23,7 +23,7 @@ OWN = "mobilefacenet"
 """The embedder that ships with mien and always judges."""
 CROP = 1.25
 """Side of a description network's crop over the extent of the mesh."""
-SIDE, MARGIN = 160, 1.5
+SIDE, MARGIN = 224, 1.5
 """The classifier's crop: its side, and that over the extent of the mesh."""
 COARSEST = 14
 """Least side of the inner features that pictures are compared by."""
