@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from mien.analysis import Analysis, AnalysisWriter
 from mien.errors import MediaError
 from mien.faces import FaceFinder, Frame
+from mien.profile import Phase
 from mien.stages import Run, Stage
 from mien.tracking import THUMBNAIL, Tracker
 from mien.types import Face
@@ -84,11 +85,12 @@ def analyze_frames(
     progress: Callable[[int], None] | None = None,
     cancel: Callable[[], None] | None = None,
     limit: float | None = None,
+    profile: Phase | None = None,
 ) -> Analysis:
     """Read every frame once, decoding beside the search; `progress` gets the number of frames done.
 
     Args:
-        limit: seconds that one frame may take, as in `stages.Run`.
+        limit, profile: see `stages.Run`.
 
     Raises:
         MediaError: there is no frame.
@@ -101,7 +103,15 @@ def analyze_frames(
     writer: AnalysisWriter | None = None
     with ExitStack() as stack:
         run: Run[Any] = stack.enter_context(
-            Run(frames, stages, queue_size=queue_size, timings=timings, cancel=cancel, limit=limit)
+            Run(
+                frames,
+                stages,
+                queue_size=queue_size,
+                timings=timings,
+                cancel=cancel,
+                limit=limit,
+                profile=profile,
+            )
         )
         for done, (frame, faces, cut) in enumerate(run, 1):
             writer = writer or stack.enter_context(AnalysisWriter((frame.width, frame.height)))

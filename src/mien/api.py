@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -20,10 +21,11 @@ from mien.faces import FaceFinder
 from mien.identity import Identity
 from mien.identity_data import IdentityData
 from mien.media import Frame, Reader, VideoReader, VideoWriter, Writer, open_reader, open_writer
-from mien.media.atomic import check_output
+from mien.media.atomic import atomic_output, check_output
 from mien.media.video import Place
 from mien.options import AnalyzeOptions, SwapOptions
 from mien.pipeline import Pipeline, models_of
+from mien.profile import Phase, Profile
 from mien.report import ModelReport, Progress, Report, peak_memory_mb
 from mien.resume import fingerprint, kept_analysis
 from mien.types import FloatArray
@@ -50,6 +52,7 @@ def swap(
     *,
     progress: OnProgress | None = None,
     zoo: Zoo | None = None,
+    profile: PathLike | None = None,
     **options: Any,
 ) -> Report:
     """Put one person's face on every face of a photo or a video.
@@ -60,6 +63,7 @@ def swap(
         output: the file to write; its ending chooses the format.
         progress: called after each frame; what it raises ends the run, and nothing is written.
         zoo: models to reuse from other calls; its device must fit `device`.
+        profile: a JSON file to write when all else is done: what each stage did when, see `mien.profile`.
         options: fields of `SwapOptions`.
 
     Raises:
@@ -71,18 +75,24 @@ def swap(
     """
     started = perf_counter()
     chosen = parse_options(SwapOptions, options)
-    _check_output(Path(output), [Path(target), *_paths(sources)])
+    inputs = [Path(target), *_paths(sources)]
+    _check_output(Path(output), inputs)
+    if profile is not None:
+        _check_output(Path(profile), inputs)
+        if Path(profile).resolve() == Path(output).resolve():
+            raise OutputError(f"{profile}: the profile would overwrite the output; choose another name")
     models = zoo or Zoo.of(chosen)
     timings: dict[str, float] = {}
     # Writer and models come first: what cannot be written or used is known before the long work.
     place = Path(output).resolve() if Path(output).is_symlink() else Path(output)
-    with open_reader(target, chosen, output=place) as reader, open_writer(place, reader, chosen) as writer:
-        models_of(chosen, models)
-        identity = _identity(sources, models, chosen, timings)
-        task = _Task(chosen, models, identity, progress, timings, [])
-        pipeline, frames, tracks = task.run(reader, writer)
-        rendered = perf_counter()
-    timings["encode"] += perf_counter() - rendered  # leaving `with` finished the file
+    with _profiled(profile) as trace:
+        with open_reader(target, chosen, output=place) as reader, open_writer(place, reader, chosen) as writer:
+            models_of(chosen, models)
+            identity = _identity(sources, models, chosen, timings, trace)
+            task = _Task(chosen, models, identity, progress, timings, [], trace)
+            pipeline, frames, tracks = task.run(reader, writer)
+            rendered = perf_counter()
+        _add(timings, "encode", rendered, _phase(trace, "render"))  # leaving `with` finished the file
     return Report(
         output=str(output),
         kind=reader.kind,
@@ -111,7 +121,7 @@ def analyze(path: PathLike, *, progress: OnProgress | None = None, zoo: Zoo | No
     chosen = parse_options(AnalyzeOptions, options)
     models = zoo or Zoo.of(chosen)
     with open_reader(path, chosen) as reader:
-        return _analyze(reader, chosen, models, progress, {})
+        return _analyze(reader, chosen, models, progress, {}, None)
 
 
 def cosine_similarity(a: FloatArray | Embedded, b: FloatArray | Embedded) -> float:
@@ -159,6 +169,7 @@ class _Task:
     timings: dict[str, float]
     notes: list[str]
     """What was wrong with the target is added."""
+    trace: Profile | None
 
     def run(self, reader: Reader, writer: Writer) -> tuple[Pipeline, int, int]:
         """Analyse and render; the pipeline that did it, frames and tracks."""
@@ -176,7 +187,7 @@ class _Task:
 
     def _analysis(self, reader: Reader, video: VideoWriter | None) -> Analysis:
         def make() -> Analysis:
-            return _analyze(reader, self.options, self.zoo, self.progress, self.timings)
+            return _analyze(reader, self.options, self.zoo, self.progress, self.timings, self.trace)
 
         if video is None:
             return make()
@@ -189,31 +200,39 @@ class _Task:
         last: Place | None,
     ) -> None:  # fmt: skip
         tell = _teller(self.progress, "render", total)
-        done, encode = 0 if last is None else last.index + 1, 0.0
-        with pipeline.run(_frames(reader, last)) as run:
+        done, phase = 0 if last is None else last.index + 1, _phase(self.trace, "render")
+        with pipeline.run(_frames(reader, last), phase) as run:
             for frame in run:
                 done += 1
                 started = perf_counter()
                 writer.write(frame)
                 if video is not None and video.segment_is_full:
                     video.close_segment(pipeline.state(frame.index))
-                encode += perf_counter() - started
+                _add(self.timings, "encode", started, phase)
                 tell(done)
         if done != total:
             raise MediaError(f"{reader.path}: {done} frames now and {total} before; it changed while it was read")
         if video is not None:
             video.close_segment(pipeline.state())
-        for name, seconds in (*pipeline.timings.items(), ("encode", encode)):
+        for name, seconds in pipeline.timings.items():
             self.timings[name] = self.timings.get(name, 0.0) + seconds
 
 
 def _analyze(
-    reader: Reader, options: AnalyzeOptions, zoo: Zoo, progress: OnProgress | None, timings: dict[str, float]
-) -> Analysis:
+    reader: Reader, options: AnalyzeOptions, zoo: Zoo, progress: OnProgress | None, timings: dict[str, float],
+    trace: Profile | None,
+) -> Analysis:  # fmt: skip
     analyzer = FrameAnalyzer(FaceFinder(zoo, options), thorough=reader.kind == "image")
     tell = _teller(progress, "analyze", reader.frame_count)
-    limit = options.model_timeout
-    return analyze_frames(reader, analyzer, timings=timings, progress=tell, cancel=zoo.cancel, limit=limit)
+    return analyze_frames(
+        reader,
+        analyzer,
+        timings=timings,
+        progress=tell,
+        cancel=zoo.cancel,
+        limit=options.model_timeout,
+        profile=_phase(trace, "analyze"),
+    )
 
 
 def _frames(reader: Reader, last: Place | None) -> Iterator[Frame]:
@@ -239,14 +258,40 @@ def _teller(
     return tell
 
 
-def _identity(sources: Sources, zoo: Zoo, options: SwapOptions, timings: dict[str, float]) -> IdentityData:
+@contextmanager
+def _profiled(path: PathLike | None) -> Iterator[Profile | None]:
+    """A profile that is written once all went well; None where none is wanted."""
+    if path is None:
+        yield None
+        return
+    with Profile() as profile:
+        yield profile
+        with atomic_output(Path(path)) as partial, partial.open("w", encoding="utf-8") as out:
+            out.writelines(profile.lines())
+
+
+def _phase(trace: Profile | None, name: str) -> Phase | None:
+    return None if trace is None else trace.phase(name)
+
+
+def _add(timings: dict[str, float], name: str, began: float, phase: Phase | None) -> None:
+    """Count the time since `began` as that of a stage."""
+    ended = perf_counter()
+    timings[name] = timings.get(name, 0.0) + ended - began
+    if phase is not None:
+        phase.call(name, began, ended)
+
+
+def _identity(
+    sources: Sources, zoo: Zoo, options: SwapOptions, timings: dict[str, float], trace: Profile | None
+) -> IdentityData:
     if isinstance(sources, IdentityData):
         return sources
     if isinstance(sources, Identity):
         return sources.data
     started = perf_counter()
     identity = Identity.from_images(_paths(sources), zoo=zoo, options=options)
-    timings["identity"] = perf_counter() - started
+    _add(timings, "identity", started, _phase(trace, "source"))
     return identity.data
 
 

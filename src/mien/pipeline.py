@@ -16,6 +16,7 @@ from mien.faces import EXPRESSION, FaceFinder
 from mien.identity_data import IdentityData
 from mien.options import SwapOptions
 from mien.paste import Crop
+from mien.profile import Phase
 from mien.referee import Referee
 from mien.report import FaceReport
 from mien.runtime.session import Session
@@ -128,7 +129,7 @@ class Pipeline:
         self.timings: dict[str, float] = {}
         """Busy seconds by stage, of all runs."""
 
-    def run(self, frames: Iterable[F]) -> Run[F]:
+    def run(self, frames: Iterable[F], profile: Phase | None = None) -> Run[F]:
         """The frames in order, faces swapped in place. Close it, or use it in `with`, to stop early.
 
         Raises:
@@ -150,6 +151,7 @@ class Pipeline:
             timings=self.timings,
             cancel=self._zoo.cancel,
             limit=self._options.model_timeout,
+            profile=profile,
         )
 
     def state(self, index: int | None = None) -> dict[str, Any]:

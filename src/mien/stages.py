@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import Any, NoReturn, Self, TypeVar
 
 from mien.errors import PipelineError
+from mien.profile import Phase
 
 T = TypeVar("T")
 
@@ -58,10 +59,10 @@ class _Late(Exception):
 class _Clock:
     """Times the calls of one thread: `with` around each. Waiting for a queue is no call."""
 
-    __slots__ = ("_timings", "began", "error", "name")
+    __slots__ = ("_profile", "_timings", "began", "error", "name")
 
-    def __init__(self, name: str, timings: dict[str, float]) -> None:
-        self.name, self._timings = name, timings
+    def __init__(self, name: str, timings: dict[str, float], profile: Phase | None = None) -> None:
+        self.name, self._timings, self._profile = name, timings, profile
         self.began: float | None = None
         """When the call that runs now began, by `perf_counter`."""
         self.error = ""
@@ -71,17 +72,21 @@ class _Clock:
         self.began = perf_counter()
 
     def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
-        if self.began is not None:
-            self._timings[self.name] += perf_counter() - self.began
-        self.began = None
+        began, self.began = self.began, None
+        if began is not None:
+            ended = perf_counter()
+            self._timings[self.name] += ended - began
+            if self._profile is not None:
+                self._profile.call(self.name, began, ended)
         self.error = "" if error is None else str(error)
 
 
 class _Queue:
     """Bounded hand-over between two threads; closing it wakes both at once, without polling."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, name: str = "", profile: Phase | None = None) -> None:
         self._size, self._items, self._closed = size, deque[Any](), False
+        self._name, self._profile = name, profile
         self._changed = threading.Condition()
 
     def put(self, item: Any) -> None:
@@ -90,6 +95,7 @@ class _Queue:
             if self._closed:
                 raise _Closed
             self._items.append(item)
+            self._tell()
             self._changed.notify_all()
 
     def get(self, seconds: float | None = None) -> Any:
@@ -100,6 +106,7 @@ class _Queue:
             if not came:
                 raise _Late
             item = self._items.popleft()
+            self._tell()
             self._changed.notify_all()
             return item
 
@@ -113,6 +120,10 @@ class _Queue:
             self._closed = True
             self._items.clear()
             self._changed.notify_all()
+
+    def _tell(self) -> None:
+        if self._profile is not None:
+            self._profile.depth(self._name, len(self._items))
 
 
 def _close_all(queues: Sequence[_Queue]) -> None:
@@ -134,6 +145,7 @@ class Run(Iterator[T]):
         limit: seconds one call of a stage, or one item of the source, may take while the consumer waits;
             a longer one is hung: `cancel` is called, it gets the grace time, and `next` raises. Waiting for
             another stage, or for the consumer, does not count. None: for ever.
+        profile: is told each call, and how full the queue after each stage is.
 
     Raises:
         PipelineError: a stage is hung, or did not return in time.
@@ -150,13 +162,15 @@ class Run(Iterator[T]):
         grace: float = 10.0,
         cancel: Callable[[], None] | None = None,
         limit: float | None = None,
+        profile: Phase | None = None,
     ) -> None:
         timings = {} if timings is None else timings
-        for name in (source, *(stage.name for stage in stages)):
+        names = (source, *(stage.name for stage in stages))
+        for name in names:
             timings.setdefault(name, 0.0)
         self._source, self._grace, self._cancel, self._limit = iter(items), grace, cancel, limit
-        queues = [_Queue(queue_size) for _ in range(len(stages) + 1)]
-        self._clocks = [_Clock(name, timings) for name in (source, *(stage.name for stage in stages))]
+        queues = [_Queue(queue_size, f"after {name}", profile) for name in names]
+        self._clocks = [_Clock(name, timings, profile) for name in names]
         late: list[Exception] = []
         work: list[tuple[Callable[..., None], tuple[Any, ...]]] = [(_pump, (self._source, queues[0], late))]
         for stage, inlet, outlet in zip(stages, queues, queues[1:], strict=False):

@@ -62,6 +62,17 @@ def test_a_photo_is_swapped_and_reported(mien: Mien, photos: tuple[Path, Path], 
     assert report["faces"][0]["similarity_source"] > report["faces"][0]["similarity_target"]
 
 
+def test_a_profile_is_written_on_demand(mien: Mien, photos: tuple[Path, Path], folder: Path) -> None:
+    source, target = photos
+    result = mien("swap", "-s", source, "-t", target, "-o", "out.png", "--profile", "-t.json", "--quiet")
+    assert (result.code, result.out, result.err) == (0, "", "")
+    trace = json.loads(Path("-t.json").read_text())
+    assert {"decode", "paste", "encode"} <= {event["name"] for event in trace["traceEvents"]}
+    result = mien("swap", "-s", source, "-t", target, "-o", "b.png", "--profile", "r.json", "--report", "r.json")
+    assert (result.code, result.out) == (1, "")
+    assert result.err == "mien: r.json: the profile would overwrite a file of this run; choose another name\n"
+
+
 @pytest.mark.parametrize("name", ["-weird.png", "[1].png", "a b.png", "🙂 'q' \".png"])
 def test_names_are_free(mien: Mien, photos: tuple[Path, Path], folder: Path, name: str) -> None:
     source, target = (shutil.copy(photo, f"{kind}{name}") for photo, kind in zip(photos, ("-s", "-t"), strict=True))

@@ -6,14 +6,14 @@ import os
 from collections.abc import Callable, Sequence
 
 READ_FLAGS = frozenset({"-s", "--source", "-t", "--target"})
-WRITE_FLAGS = frozenset({"-o", "--output", "--report"})
+WRITE_FLAGS = frozenset({"-o", "--output", "--report", "--profile"})
 _SWITCHES = frozenset({"-h", "--help", "--version", "--json", "--quiet", "--debug"})
 
 
 def shield(tokens: Sequence[str], exists: Callable[[str], bool] = os.path.lexists) -> list[str]:
     """The tokens with `./` before each path that starts with a dash, so that it is not read as a flag.
 
-    A token after `-o` or `--report` is the name of a file to come unless it is a flag; any other has to exist.
+    A token after one of `WRITE_FLAGS` is the name of a file to come unless it is a flag; any other has to exist.
     """
     shielded: list[str] = []
     before = ""  # the path flag whose value comes next

@@ -26,6 +26,7 @@ def swap(
     target: Annotated[Path, Parameter(name=("--target", "-t"), help="Photo or video to change.")],
     output: Annotated[Path, Parameter(name=("--output", "-o"), help="File to write; its ending chooses the format.")],
     report: Annotated[Path | None, Parameter(help="Write what was done to this JSON file.")] = None,
+    profile: Annotated[Path | None, Parameter(help="Write what each step did when to this JSON file.")] = None,
     quiet: Annotated[bool, Parameter(help="Print nothing but failures.", show_default=False)] = False,
     debug: Debug = False,
     **options: Any,
@@ -37,11 +38,14 @@ def swap(
     check(SwapOptions, options)
     from mien import swap as run
 
+    others = {target, output, *source}
     if report is not None:
-        _check_report(report, {target, output, *source})
+        _check_report("report", report, others)
+    if profile is not None:
+        _check_report("profile", profile, others if report is None else {*others, report})
 
     with bar(quiet=quiet) as progress, _resumable(output):
-        result = run(source, target, output, progress=progress, **options)
+        result = run(source, target, output, progress=progress, profile=profile, **options)
     if report is not None:
         write_json(report, result.to_dict())
     if not quiet:
@@ -65,17 +69,17 @@ def _resumable(output: Path) -> Iterator[None]:
         ) from None
 
 
-def _check_report(report: Path, others: set[Path]) -> None:
-    """Find out before a long run that its report could not be written.
+def _check_report(what: str, path: Path, others: set[Path]) -> None:
+    """Find out before a long run that its report or profile could not be written.
 
     Raises:
-        OutputError: no such folder, or the report would overwrite another file of this run.
+        OutputError: no such folder, or it would overwrite another file of this run.
     """
     from mien.media.atomic import check_output
 
-    check_output(report)
-    if report.resolve() in {other.resolve() for other in others}:
-        raise OutputError(f"{report}: the report would overwrite a file of this run; choose another name")
+    check_output(path)
+    if path.resolve() in {other.resolve() for other in others}:
+        raise OutputError(f"{path}: the {what} would overwrite a file of this run; choose another name")
 
 
 def _summary(output: Path, report: Report) -> str:
