@@ -23,6 +23,7 @@ COMMANDS = {
     "analyze": "Find and describe the faces of a photo or a video.",
     "compare": "Say how similar the faces of two photos are.",
     "eval": "Measure how good swaps are.",
+    "bench": "Measure how fast this machine is.",
     "models": "Show, fetch, add and check models.",
     "doctor": "Check this installation and this machine.",
 }
