@@ -52,8 +52,13 @@ def to_grid(mesh: FloatArray, small: tuple[int, int], width: int, height: int) -
 
 def chart_in(mesh: FloatArray, width: int, height: int) -> Chart:
     """The chart of a (478, 3) mesh on the usual grid over a crop of width × height pixels."""
+    return charted_in(mesh, width, height, np.empty((SURFACE, 0), np.float32))[0]
+
+
+def charted_in(mesh: FloatArray, width: int, height: int, values: FloatArray) -> tuple[Chart, FloatArray]:
+    """That chart, and (h, w, C) values of the (468, C) surface points on it; 0 outside of the mesh."""
     small = grid_size(width, height)
-    return chart_of(to_grid(mesh, small, width, height), mesh[:SURFACE, 2], *small)
+    return _charted(to_grid(mesh, small, width, height), mesh[:SURFACE, 2], *small, values)
 
 
 def chart_of(points: FloatArray, depth: FloatArray, width: int, height: int) -> Chart:
@@ -63,11 +68,18 @@ def chart_of(points: FloatArray, depth: FloatArray, width: int, height: int) -> 
         points: (468, 2) in the grid's pixels.
         depth: (468,) smaller is nearer.
     """
+    return _charted(points, depth, width, height, np.empty((SURFACE, 0), np.float32))[0]
+
+
+def _charted(
+    points: FloatArray, depth: FloatArray, width: int, height: int, values: FloatArray
+) -> tuple[Chart, FloatArray]:
     ids = rasterise(points, depth, width, height)
     inside = (ids >= 0).astype(np.float32)
-    uv = interpolate(ids, points, topology().uv)
+    found = interpolate(ids, points, np.concatenate([topology().uv, values], axis=1))
+    uv = found[..., :2]
     uv = np.where(inside[..., None] > 0, uv, smooth(uv, inside, 2.0))
-    return Chart(width, height, float(np.ptp(points, axis=0).max()), inside, uv.astype(np.float32))
+    return Chart(width, height, float(np.ptp(points, axis=0).max()), inside, uv.astype(np.float32)), found[..., 2:]
 
 
 def shifted(chart: Chart, shift: FloatArray) -> Chart:

@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 
 from mien.atlas import atlas
-from mien.chart import Chart, border, chart_in, resize, shifted, visible
+from mien.chart import Chart, border, resize, shifted, visible
 from mien.color import from_lab, robust_offset, smooth, to_lab
 from mien.identity_data import IdentityData
 from mien.reshaping import Reshaped
@@ -50,7 +50,7 @@ def blend(target: Reshaped, identity: IdentityData, strength: float, skin_tone: 
     """
     crop, masks = target.crop, target.masks
     height, width = crop.shape[:2]
-    chart = chart_in(target.mesh, width, height)
+    chart = target.chart
     maps = atlas(256)
     trust, skin = (sample(m, chart.uv, chart.extent) for m in (identity.trust, maps.skin))
     seen = _soft(visible(masks, chart), chart)

@@ -40,7 +40,8 @@ def smooth(values: FloatArray, weight: FloatArray, sigma: float) -> FloatArray:
     weighted = np.concatenate([values * weight[..., None], weight[..., None]], axis=2)
     near, far = _blur(weighted, sigma), _blur(weighted, 3 * sigma)
     total = near + 0.02 * far
-    mean = weighted[..., :-1].sum((0, 1)) / max(float(weight.sum()), 1e-6)
+    *sums, all_of_it = np.ones(weight.size, np.float32) @ weighted.reshape(weight.size, -1)  # faster than a sum
+    mean = np.array(sums, np.float32) / max(float(all_of_it), 1e-6)
     return np.asarray((total[..., :-1] + 1e-5 * mean) / (total[..., -1:] + 1e-5), np.float32)
 
 

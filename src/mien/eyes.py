@@ -111,7 +111,8 @@ def put_eyes(rgb: FloatArray, crop: FloatArray, mesh: FloatArray, identity: Iden
 def _shown(identity: IdentityData) -> tuple[int | None, int | None]:
     """Which of the source's eyes stands in for either: its own, the other where hair or the pose hides it, or none."""
     lids = atlas(identity.trust.shape[0]).eyes
-    left, right = np.tensordot(identity.trust, lids, 2) / lids.sum((0, 1)) > SURE
+    each = lids.reshape(-1, 2)
+    left, right = identity.trust.ravel() @ each > SURE * (np.ones(len(each), np.float32) @ each)
     return (0 if left else 1 if right else None), (1 if right else 0 if left else None)
 
 

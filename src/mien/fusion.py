@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 
 from mien.atlas import atlas
-from mien.chart import Chart, border, chart_in, chart_of, mouth, resize, shifted, visible
+from mien.chart import Chart, border, chart_of, mouth, resize, shifted, visible
 from mien.classic import Blended
 from mien.color import smooth
 from mien.geometry import transform, warp
@@ -101,7 +101,7 @@ def blend(
             change = (view.drawn * (np.exp(gain) - 1) + bias)[weight]
             bias = bias - np.float32(skin_tone) * np.median(change, axis=0)
     bias = bias - _glare(view, gain, bias)[..., None]
-    chart = chart_in(target.mesh, width, height)
+    chart = target.chart
     # By way of the chart's grid: cubic, since maps are scaled up by much, which at the crop's size would cost more.
     step = chart.width / width
     linear, shift = view.matrix[:, :2] / step, view.matrix @ np.array([0.5 / step - 0.5, 0.5 / step - 0.5, 1])

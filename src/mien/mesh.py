@@ -159,16 +159,16 @@ def interpolate(ids: IntArray, points: FloatArray, values: FloatArray) -> FloatA
     """(height, width, C) barycentric interpolation of per-vertex `values` (N, C); 0 outside."""
     triangles = topology().triangles
     rows, columns = np.nonzero(ids >= 0)
-    seen = triangles[ids[rows, columns]]
-    # Per triangle, not per pixel: the affine map from (x, y, 1) to the value.
+    # Per triangle, not per pixel: the affine map from (x, y, 1) to the value, and the value's bounds.
     corners = np.concatenate([points[triangles], np.ones((len(triangles), 3, 1), np.float32)], 2).astype(np.float64)
     corners[np.abs(np.linalg.det(corners)) < 1e-6] += np.eye(3)
     affine = np.linalg.solve(corners, values[triangles].astype(np.float64)).astype(np.float32)
-    at = affine[ids[rows, columns]]
+    seen = ids[rows, columns]
+    at = affine[seen]
     out = np.zeros((*ids.shape, values.shape[1]), np.float32)
     value = at[:, 0] * columns[:, None] + at[:, 1] * rows[:, None] + at[:, 2]
-    low, high = values[seen].min(1), values[seen].max(1)
-    out[rows, columns] = np.clip(value, low, high)
+    of = values[triangles]
+    out[rows, columns] = np.clip(value, of.min(1)[seen], of.max(1)[seen])
     return out
 
 

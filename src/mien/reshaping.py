@@ -9,9 +9,9 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from mien.chart import grid_size, resize, to_grid
+from mien.chart import Chart, chart_in, charted_in, resize
 from mien.identity_data import IdentityData
-from mien.mesh import SURFACE, interpolate, rasterise
+from mien.mesh import SURFACE
 from mien.shape import neutral, reshape
 from mien.types import Face, FloatArray
 
@@ -27,6 +27,8 @@ class Reshaped:
     """(H, W, 3) 0–1."""
     mesh: FloatArray
     """(478, 3)."""
+    chart: Chart
+    """Of the mesh, on the usual grid over the crop."""
     masks: Mapping[str, FloatArray] | None
     moved: npt.NDArray[np.bool_] | None
     """(H, W) which pixels moved; None where none did."""
@@ -51,19 +53,17 @@ def reshaped(
     own = face.shape
     if own is None and face.blendshapes is not None:
         own = neutral(face.mesh, face.blendshapes)
-    if own is None or strength <= 0:
-        return Reshaped(crop, face.mesh, masks, None)
-    mesh = reshape(face.mesh, own, identity.shape, STRENGTH * strength)
     height, width = crop.shape[:2]
-    small = grid_size(width, height)
-    points = to_grid(mesh, small, width, height)
-    ids = rasterise(points, mesh[:SURFACE, 2], *small)
-    back = cv2.GaussianBlur(interpolate(ids, points, (face.mesh - mesh)[:SURFACE, :2]), (0, 0), 1.5)
+    if own is None or strength <= 0:
+        return Reshaped(crop, face.mesh, chart_in(face.mesh, width, height), masks, None)
+    mesh = reshape(face.mesh, own, identity.shape, STRENGTH * strength)
+    chart, moves = charted_in(mesh, width, height, (face.mesh - mesh)[:SURFACE, :2])
+    back = cv2.GaussianBlur(moves, (0, 0), 1.5)
     full = resize(np.asarray(back, np.float32), width, height)
     warped = _displace(crop, full)
     if masks is not None:
         masks = {name: _displace_mask(mask, full) for name, mask in masks.items()}
-    return Reshaped(warped, mesh, masks, np.maximum(np.abs(full[..., 0]), np.abs(full[..., 1])) > 1 / 64)
+    return Reshaped(warped, mesh, chart, masks, np.maximum(np.abs(full[..., 0]), np.abs(full[..., 1])) > 1 / 64)
 
 
 def _displace(image: FloatArray, offset: FloatArray) -> FloatArray:

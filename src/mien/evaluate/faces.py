@@ -62,19 +62,32 @@ class Examiner:
 
         One quick look usually tells; only where it does not, all of the picture is searched.
         """
-        frame = ArrayFrame(image)
-        for finder, thorough in ((self._quick, False), (self._finder, True)):
-            faces = finder(frame, thorough=thorough, embeddings=False, expressions=True)
-            here = [face for face in faces if near is None or overlap(face.bbox, near.bbox) > SAME_PLACE]
-            if here:
-                return self.describe(
-                    image, here[0] if near is None else max(here, key=lambda f: overlap(f.bbox, near.bbox))
-                )
-        return None
+        face = self._find(image, None if near is None else near.bbox, expressions=True)
+        return None if face is None else self.describe(image, face)
+
+    def face_in(self, path: Path, bbox: FloatArray) -> Face:
+        """The face of a photo that fills a (4,) box best, without expression and embeddings.
+
+        Raises:
+            NoFaceError: there is none in it. MediaError: it cannot be read.
+        """
+        face = self._find(pixels_of(path), bbox, expressions=False)
+        if face is None:
+            raise NoFaceError(f"{path}: no face was found where its hand-placed points are; leave the points out")
+        return face
 
     def describe(self, image: ByteArray, face: Face) -> Look:
         """A face that was found."""
         return Look(face, {judge.name: judge(image, face) for judge in self.judges})
+
+    def _find(self, image: ByteArray, near: FloatArray | None, *, expressions: bool) -> Face | None:
+        frame = ArrayFrame(image)
+        for finder, thorough in ((self._quick, False), (self._finder, True)):
+            faces = finder(frame, thorough=thorough, embeddings=False, expressions=expressions)
+            here = [face for face in faces if near is None or overlap(face.bbox, near) > SAME_PLACE]
+            if here:
+                return here[0] if near is None else max(here, key=lambda face: overlap(face.bbox, near))
+        return None
 
 
 def pixels_of(path: Path) -> ByteArray:

@@ -10,7 +10,7 @@ import numpy as np
 
 from mien.evaluate.statistics import DoubleArray, Estimate, Resampler, Statistic, auc_of, mean_of, ratio_of
 
-Kind: TypeAlias = Literal["swap", "same", "cycle", "clip"]
+Kind: TypeAlias = Literal["swap", "same", "cycle", "clip", "landmarks"]
 Better: TypeAlias = Literal["higher", "lower"]
 LIKE = 0.8
 """Cosine from which a swap counts as very like its source."""
@@ -77,6 +77,9 @@ def measures_of(judges: Sequence[str]) -> tuple[Measure, ...]:
         ),
         Measure("cycle.psnr", "cycle", "there and back: PSNR inside the face's box, dB", "higher", ("psnr",)),
         Measure("flicker", "clip", "flicker over the target's, ln of energy", "lower", ("flicker",)),
+        Measure("landmarks", "landmarks", "landmarks: error to hand-placed points, % of the eyes' distance", "lower",
+                ("landmarks",)),
+        Measure("landmarks.jaw", "landmarks", "landmarks: the same of the jaw alone", "lower", ("jaw",)),
     )  # fmt: skip
 
 

@@ -26,6 +26,9 @@ class EvalOptions(SwapOptions):
     cycles: int = _field(20, "People swapped to another and back; 0 leaves this out.", ge=0, le=100_000)
     clip_swaps: int = _field(1, "Sources put on each clip of `clips`; 0 leaves clips out.", ge=0, le=1000)
     clip_frames: int = _field(48, "Frames of a clip that are looked at.", ge=3, le=10_000)
+    landmarks: int = _field(
+        200, "Photos with hand-placed points that landmarks are compared with; 0 leaves this out.", ge=0, le=100_000
+    )
     seed: int = _field(0, "Chooses the pairs and the resampling.", ge=0, le=1_000_000)
     examples: int = _field(5, "Best, typical and worst swaps on a sheet.", ge=1, le=20)
 

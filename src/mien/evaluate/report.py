@@ -27,7 +27,8 @@ class Row:
     """One swap that was judged."""
 
     kind: Kind
-    """`swap`: two people; `same`: two photos of one; `cycle`: to another and back; `clip`: a clip."""
+    """`swap`: two people; `same`: two photos of one; `cycle`: to another and back; `clip`: a clip;
+    `landmarks`: no swap, but a photo with hand-placed points."""
     source: str
     """Photo, relative to the data."""
     target: str

@@ -17,6 +17,7 @@ from mien.evaluate.comparison import compare
 from mien.evaluate.engine import Engine
 from mien.evaluate.faces import Examiner
 from mien.evaluate.gallery import open_gallery
+from mien.evaluate.handplaced import HandPlaced
 from mien.evaluate.judges import OWN, Classifier, open_judges
 from mien.evaluate.options import EvalOptions
 from mien.evaluate.people import draw_pairs, of_folders, of_part, read_people
@@ -40,7 +41,7 @@ class Step:
     """How far an evaluation is; handed to the `progress` callback."""
 
     phase: str
-    """`gallery`, `swaps`, `same person`, `there and back` or `clips`."""
+    """`gallery`, `swaps`, `same person`, `there and back`, `clips` or `landmarks`."""
     done: int
     total: int | None
     seconds: float
@@ -71,7 +72,8 @@ def evaluate(
     """Swap people of a folder onto each other and judge the swaps.
 
     Args:
-        data: folder of photos, in it or in its folders, named by person; clips lie in `clips`.
+        data: folder of photos, in it or in its folders, named by person; clips lie in `clips`, and hand-placed points
+            beside photos, see `handplaced.read_points`.
         people: table of them; see `people.read_people`.
         evaluators: further judges of identity: ONNX files or names of embedders.
         naturalness: ONNX file of a classifier of swapped faces: N×3×160×160 RGB 0–1, an upright crop of 1.5 times the
@@ -108,17 +110,21 @@ def evaluate(
     bench = Bench(root, engine, examiner, gallery, chosen.seed, classifier, pictures.add if folder else None)
     clips = sorted((root / CLIPS).glob("*.mp4"))
     own, back = twins(ours)[: chosen.same_person], min(chosen.cycles, len(sources))
+    hand_placed = HandPlaced(root, examiner)
+    marked = hand_placed.marked(ours, chosen.landmarks, chosen.seed)
     clip_swaps = min(chosen.clip_swaps, len(sources)) * len(clips)
     rows = [
         *tell.rows("swaps", bench.swaps(pairs), len(pairs)),
         *tell.rows("same person", bench.same_person(own), len(own)),
         *tell.rows("there and back", bench.cycles(sources, back), back),
         *tell.rows("clips", bench.clips(sources, clips, chosen.clip_swaps, chosen.clip_frames), clip_swaps),
+        *hand_placed.rows(marked, tell.phase("landmarks", len(marked))),
     ]
     names = [judge.name for judge in judges]
     told = [text.replace(f"{root}/", "") for text in skipped]
     settings = _settings(chosen, {"gallery": len(gallery), "sources": len(sources), "targets": len(targets)})
-    report = summarise(rows, names, settings, dict.fromkeys((*told, *bench.skipped)))
+    left_out = dict.fromkeys((*told, *bench.skipped, *hand_placed.skipped))
+    report = summarise(rows, names, settings | hand_placed.told, left_out)
     report = replace(report, seconds=round(perf_counter() - started, 1))
     if folder is not None:
         write(report, folder, pictures.sheets(chosen.examples), against)

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mien.errors import InputError, OptionsError
+from mien.evaluate.landmarks import errors, inter_ocular
 from mien.evaluate.protocols.common import Report, Work, centre, faces_of, nearest, number, percent, pixels, read_lines
 from mien.faces import FaceFinder
 from mien.landmarks import landmarks
@@ -26,8 +27,6 @@ from mien.zoo.contracts import Landmarker
 Array = npt.NDArray[np.float64]
 
 POINTS = 98
-CORNERS = (60, 72)
-"""Outer corners of the eyes."""
 ATTRIBUTES = ("pose", "expression", "illumination", "make-up", "occlusion", "blur")
 FAILED = 0.1
 LISTS = tuple(
@@ -90,11 +89,11 @@ def evaluate(work: Work) -> WflwReport:
     samples = parse(work.first(LISTS, "the list of landmarks"))[: work.options.limit or None]
     photos = work.first(["WFLW_images"], "the folder of photos")
     look = _look(work)
-    errors = np.full(len(samples), np.inf)
+    found = np.full(len(samples), np.inf)
     for place, sample in enumerate(samples):
         points = look(pixels(photos / sample.name), sample.bbox)
         if points is not None:
-            errors[place] = nme(points, sample.points)
+            found[place] = nme(points, sample.points)
         work.tell(place + 1, len(samples))
     groups = {"all": np.ones(len(samples), bool)}
     if samples[0].attributes:
@@ -104,7 +103,7 @@ def evaluate(work: Work) -> WflwReport:
         models=work.models(),
         notes=_notes(work, bool(samples[0].attributes)),
         landmarker=work.options.points or work.options.landmarker,
-        subsets=tuple(subset(name, errors[which]) for name, which in groups.items()),
+        subsets=tuple(subset(name, found[which]) for name, which in groups.items()),
     )
 
 
@@ -135,8 +134,7 @@ def parse(path: Path) -> list[Sample]:
 
 def nme(points: FloatArray, truth: FloatArray) -> float:
     """Mean distance of (98, 2) points over that of the true outer eye corners."""
-    apart = float(np.linalg.norm(truth[CORNERS[0]] - truth[CORNERS[1]]))
-    return float(np.linalg.norm(points[:, :2] - truth, axis=1).mean()) / max(apart, 1e-9)
+    return float(errors(points[None, :, :2], truth[None], inter_ocular(truth[None])).mean())
 
 
 def subset(name: str, errors: Array) -> Subset:
