@@ -18,6 +18,7 @@ import cv2
 import numpy as np
 
 from benchmarks import london189
+from mien.evaluate.handplaced import read_points
 from mien.faces import ArrayFrame, FaceFinder
 from mien.geometry import transform
 from mien.types import ByteArray, Face, FloatArray
@@ -52,7 +53,9 @@ def london(finder: FaceFinder, folder: Path) -> None:
     smile: dict[str, list[float]] = {"neutral": [], "smiling": []}
     for truth in sorted(folder.glob("*_neutral.txt")):
         ids.append(int(truth.stem[:3]))
-        points.append(np.loadtxt(truth, np.float32, comments="#"))
+        placed = read_points(truth)
+        assert placed is not None, truth
+        points.append(placed)
         for mood in embeddings:
             face = finder.find_in_image(read(folder / f"{truth.stem[:3]}_{mood}.jpg"), expressions=True)[0]
             assert face.embedding is not None and face.blendshapes is not None

@@ -2,9 +2,9 @@
 
 Layouts: the 189 points of the Face Research Lab London Set (DeBruine & Jones, CC BY 4.0), iBUG's 68 and WFLW's 98. Each
 hand-placed point is given a place on the mesh: a vertex, or a point of the layout's view of the mesh, and an offset
-that is fixed in the frame of the mesh's outer eye corners, since every set marks by rules of its own. Offsets are fitted
-on some people and scored on others. Errors are divided by the distance of the hand-placed outer eye corners, as WFLW
-does.
+that is fixed in the frame of the mesh's outer eye corners, since every set marks by rules of its own. Offsets are
+fitted on some people and scored on others. Errors are divided by the distance of the hand-placed outer eye corners, as
+WFLW does.
 """
 
 from __future__ import annotations
