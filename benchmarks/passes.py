@@ -59,10 +59,10 @@ def record(clip: str, source: str, output: str, recording: str, size: int, optio
 
 def engine(clip: str, source: str, output: str, recording: str, size: int, options: dict[str, Any]) -> Cost:
     """Swap with models that cost nothing."""
-    from benchmarks.replay import Player, Swapper
+    from benchmarks.replay import Player
     from mien import swap
 
-    zoo = Player(Path(recording), Swapper(size))
+    zoo = Player(Path(recording), size)
 
     def run() -> Cost:
         report = swap(source, clip, output, zoo=zoo, device="cpu", **options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +17,8 @@ from mien.zoo.contracts import Source, SourceNeeds, Style
 from mien.zoo.registry import Zoo
 
 Key = tuple[Task, str]
+STEP = 32
+"""Pixels by which the sides of ready patches differ."""
 _ATTRIBUTES = ("card", "size", "template", "margin", "shift", "crop", "points", "classes", "names", "calibration")
 
 
@@ -29,31 +31,37 @@ class Recording:
 
 
 class Swapper:
-    """Gives a textured ellipse of the right size; each size is made once.
+    """Gives the middle of a textured ellipse; those of nearly the same size share one.
 
     Args:
         size: side of the aligned square that it asks for; 0: boxes at the frame's own resolution.
+        ready: heights and widths to make ellipses for beforehand, as `made` told in an earlier run.
     """
 
     needs_mask = True
     needs = SourceNeeds()
     margin = 1.3
 
-    def __init__(self, size: int = 0) -> None:
+    def __init__(self, size: int = 0, ready: Iterable[tuple[int, int]] = ()) -> None:
         self.card = ModelCard("texture", "swapper", "Apache-2.0", True, "a stand-in")
         self.size = size
         self.template = "arcface_128" if size else None
-        self._patches: dict[tuple[int, ...], Patch] = {}
+        self.made: dict[tuple[int, int], Patch] = {sides: patch_of(*sides) for sides in ready}
 
     def __call__(
         self, crops: Sequence[Image], faces: Sequence[Face], masks: Sequence[Mapping[str, FloatArray] | None],
         source: Source, style: Style,
     ) -> list[Patch]:  # fmt: skip
         """A patch for each crop; none is copied."""
-        for crop in crops:
-            if crop.shape not in self._patches:
-                self._patches[crop.shape] = patch_of(*crop.shape[:2])
-        return [self._patches[crop.shape] for crop in crops]
+        return [self._patch(*crop.shape[:2]) for crop in crops]
+
+    def _patch(self, height: int, width: int) -> Patch:
+        sides = -(-height // STEP) * STEP, -(-width // STEP) * STEP
+        if sides not in self.made:
+            self.made[sides] = patch_of(*sides)
+        top, left = (sides[0] - height) // 2, (sides[1] - width) // 2
+        part, whole = np.s_[top : top + height, left : left + width], self.made[sides]
+        return Patch(whole.rgb[part], whole.mask[part])
 
 
 def patch_of(height: int, width: int) -> Patch:
@@ -83,7 +91,8 @@ class Recorder(Zoo):
 
     def save(self, path: Path) -> None:
         """Keep the recordings in a file."""
-        path.write_bytes(pickle.dumps({key: model.recording for key, model in self._recorders.items()}))
+        recordings = {key: model.recording for key, model in self._recorders.items()}
+        path.write_bytes(pickle.dumps((list(self._swapper.made), recordings)))
 
 
 class _Recorder:
@@ -111,13 +120,15 @@ class Player(Zoo):
 
     Args:
         path: a file of `Recorder.save`, of a run over the same frames with the same options.
+        size: see `Swapper`.
     """
 
-    def __init__(self, path: Path, swapper: Swapper) -> None:
+    def __init__(self, path: Path, size: int = 0) -> None:
         super().__init__("cpu")
-        recordings: dict[Key, Recording] = pickle.loads(path.read_bytes())
-        self._loaded = {key: _Player(recording) for key, recording in recordings.items()}
-        self._loaded["swapper", "texture"] = swapper
+        recordings: dict[Key, Recording]
+        ready, recordings = pickle.loads(path.read_bytes())
+        self._loaded: dict[Key, Any] = {key: _Player(recording) for key, recording in recordings.items()}
+        self._loaded["swapper", "texture"] = Swapper(size, ready)
 
     def load(self, task: Task, name: str) -> Any:
         """The stand-in of a model."""

@@ -91,7 +91,7 @@ def test_models_that_cost_nothing_do_the_same_work(swap_arguments: dict[str, Any
 
 
 def test_a_recording_is_not_played_beyond_its_end(swap_arguments: dict[str, Any]) -> None:
-    zoo = Player(Path(swap_arguments["recording"]), Swapper())
+    zoo = Player(Path(swap_arguments["recording"]))
     detector, masker = zoo.load("detector", "yunet"), zoo.load("masker", "occluder")
     crops = np.zeros((3, masker.size, masker.size, 3), np.uint8)
     assert masker(crops).shape == (3, masker.size, masker.size, len(masker.classes))
@@ -103,14 +103,23 @@ def test_a_recording_is_not_played_beyond_its_end(swap_arguments: dict[str, Any]
         zoo.load("masker", "xseg_1")
 
 
-def test_squares_of_the_swapper_are_as_large_as_asked(swap_arguments: dict[str, Any]) -> None:
-    asked: list[tuple[int, ...]] = []
+def test_squares_of_the_swapper_are_as_large_as_asked() -> None:
     swapper = Swapper(256)
     assert (swapper.template, swapper.size) == ("arcface_128", 256)
     (patch,) = swapper([np.zeros((1024, 1024, 3), np.uint8)], [], [], None, None)  # type: ignore[arg-type]
-    asked.append(patch.rgb.shape)
-    assert asked == [(1024, 1024, 3)]
+    assert (patch.rgb.shape, patch.mask.shape) == ((1024, 1024, 3), (1024, 1024))
     assert (patch.mask[0, 0], patch.mask[512, 512]) == (0, 1)
+
+
+def test_patches_are_made_beforehand_and_shared(swap_arguments: dict[str, Any]) -> None:
+    swapper = Player(Path(swap_arguments["recording"])).load("swapper", "texture")
+    (sides,) = swapper.made
+    assert sides[0] % 32 == sides[1] % 32 == 0
+    crops = [np.zeros((sides[0] - less, sides[1] - 3, 3), np.uint8) for less in (0, 5)]
+    patches = swapper(crops, [], [], None, None)
+    assert [patch.rgb.shape for patch in patches] == [crop.shape for crop in crops]
+    assert all(patch.mask.max() == 1 and patch.mask[0].max() == 0 for patch in patches)
+    assert list(swapper.made) == [sides]
 
 
 def test_a_pass_runs_in_a_process_of_its_own(target: Path, folder: Path) -> None:
