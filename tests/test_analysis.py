@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 from mien.analysis import Analysis, AnalysisWriter
-from mien.analyzer import LOOK_EVERY, FrameAnalyzer, analyze_frames
+from mien.analyzer import GROUP, LOOK_EVERY, FrameAnalyzer, analyze_frames
 from mien.errors import MediaError, ModelError, OutputError
 from mien.faces import FaceFinder
 from mien.shape import neutral
-from mien.tracking import GAP, SAMPLE_EVERY
+from mien.tracking import GAP, SAMPLE_EVERY, overlap
 from mien.types import Face
 from tests import heads
 from tests.fakes import FakeFrame, embedding, face, grey
@@ -212,17 +212,24 @@ class FakeFinder:
         self.lost: dict[int, list[list[float]]] = {}
         self.recovered: dict[int, Sequence[Face]] = {}
         self.embedded: list[int] = []
+        self.searched: list[int] = []
 
     def __call__(
         self, frame: FakeFrame, *, thorough: bool, embeddings: bool, expressions: bool, robust: bool
     ) -> tuple[Face, ...]:
         assert (embeddings, expressions) == (False, True)
+        self.searched.append(frame.index)
         if thorough:
             self.thorough.append(frame.index)
         if robust:
             self.robust.append(frame.index)
         found = self.faces.get(frame.index, ())
         return tuple(found) or (tuple(self.hidden.get(frame.index, ())) if thorough else ())
+
+    def follow(self, frame: FakeFrame, faces: Sequence[Face], *, expressions: bool) -> list[Face | None]:
+        assert expressions
+        here = [*self.faces.get(frame.index, ()), *self.hidden.get(frame.index, ())]
+        return [next((f for f in here if overlap(f.bbox, face.bbox) > 0.3), None) for face in faces]
 
     def recover(self, frame: FakeFrame, places: Sequence[Any], *, expressions: bool) -> tuple[Face, ...]:
         assert expressions
@@ -265,7 +272,7 @@ def test_hidden_faces_are_looked_for_now_and_then_and_then_followed() -> None:
     finder = FakeFinder({}, hidden)
     with analyze_frames(frames(LOOK_EVERY + 8), analyzer(finder)) as made:
         assert [i for i in range(len(made)) if made.raw(i)] == list(range(LOOK_EVERY, LOOK_EVERY + 5))
-    assert finder.thorough == [0, *range(LOOK_EVERY, LOOK_EVERY + 8)]
+    assert finder.thorough == [0, LOOK_EVERY, LOOK_EVERY + GROUP - 1, LOOK_EVERY + 7]
     assert finder.robust == [0, LOOK_EVERY]
 
 
@@ -278,6 +285,42 @@ def test_lost_faces_are_searched_for_where_they_should_be_until_their_track_ends
     assert sorted(finder.lost) == list(range(2, 3 + GAP + 2))
     assert [len(finder.lost[i]) for i in (3, 4)] == [2, 2]
     assert finder.robust == []  # no look found nothing
+
+
+def test_the_detector_looks_at_one_frame_of_a_group() -> None:
+    finder = FakeFinder({i: [face(50 + i, 60)] for i in range(3 * GROUP)})
+    analyze_frames(frames(3 * GROUP), analyzer(finder)).close()
+    assert finder.searched == [0, GROUP - 1, 2 * GROUP - 1, 3 * GROUP - 1]
+
+
+@pytest.mark.parametrize("first", range(1, GROUP + 2))
+def test_a_new_face_is_found_back_to_where_it_came_from(first: int) -> None:
+    faces: dict[int, Sequence[Face]] = {
+        i: [face(50, 60), *([face(200, 90)] if i >= first else [])] for i in range(2 * GROUP)
+    }
+    with analyze_frames(frames(2 * GROUP), analyzer(FakeFinder(faces))) as made:
+        assert [i for i in range(2 * GROUP) if len(made.raw(i)) == 2] == list(range(first, 2 * GROUP))
+        assert {f.track for i in range(first, 2 * GROUP) for f in made.raw(i)} == {0, 1}
+
+
+@pytest.mark.parametrize("last", range(GROUP - 1, 2 * GROUP))
+def test_a_face_that_leaves_is_searched_for_once_it_is_lost(last: int) -> None:
+    finder = FakeFinder({i: [face(50, 60)] for i in range(last + 1)})
+    with analyze_frames(frames(3 * GROUP), analyzer(finder)) as made:
+        assert [i for i in range(3 * GROUP) if made.raw(i)] == list(range(last + 1))
+    assert last + 1 in finder.searched
+
+
+@pytest.mark.parametrize("cut", range(1, GROUP))
+def test_nothing_is_followed_across_a_cut(cut: int) -> None:
+    def clip() -> Iterator[FakeFrame]:
+        for index in range(GROUP):
+            yield grey(index=index, level=40 if index < cut else 200)
+
+    finder = FakeFinder({i: [face(50 if i < cut else 60, 60)] for i in range(GROUP)})
+    with analyze_frames(clip(), analyzer(finder)) as made:
+        assert [f.track for i in range(GROUP) for f in made.raw(i)] == [0] * cut + [1] * (GROUP - cut)
+    assert cut in finder.searched
 
 
 def test_a_thorough_search_is_thorough_on_every_frame() -> None:

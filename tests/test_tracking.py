@@ -17,7 +17,7 @@ PLAIN = grey().thumbnail(96)
 
 
 def follow(tracker: Tracker, index: int, *faces: Face, thumbnail: ByteArray = PLAIN) -> list[int]:
-    tracker.begin(index, thumbnail)
+    tracker.begin(index, tracker.cut(thumbnail))
     return [f.track for f in tracker.update(index, faces)]
 
 
@@ -63,12 +63,12 @@ def test_embeddings_decide_where_places_do_not() -> None:
 
 def test_embedding_is_asked_for_new_contested_and_sampled_faces_only() -> None:
     tracker = Tracker()
-    tracker.begin(0, PLAIN)
+    tracker.begin(0, tracker.cut(PLAIN))
     assert tracker.unsure(0, [face(100, 100)]) == [True]
     tracker.update(0, [face(100, 100, embedding=embedding(0))])
     asked = []
     for index in range(1, SAMPLE_EVERY + 2):
-        tracker.begin(index, PLAIN)
+        tracker.begin(index, False)
         asked += tracker.unsure(index, [face(100, 100)])
         tracker.update(index, [face(100, 100)])
     assert [i + 1 for i, ask in enumerate(asked) if ask] == [SAMPLE_EVERY]
@@ -83,7 +83,7 @@ def test_a_stranger_who_jumps_in_is_a_new_face() -> None:
     ):
         tracker = Tracker()
         follow(tracker, 0, face(100, 100, embedding=embedding(0)))
-        tracker.begin(1, PLAIN)
+        tracker.begin(1, False)
         assert tracker.unsure(1, [there]) == [True]
         assert [f.track for f in tracker.update(1, [there])] == [0 if same else 1]
     # In the same place, the landmarks tell.
@@ -104,21 +104,22 @@ def test_a_cut_starts_new_tracks_and_a_pan_does_not() -> None:
     picture = np.clip(np.cumsum(rng.normal(0, 3, (96, 300, 3)), 1) + 120, 0, 255).astype(np.uint8)
     other = np.ascontiguousarray(255 - picture[:, :96])
     tracker = Tracker()
-    cuts = [tracker.begin(i, np.ascontiguousarray(picture[:, 2 * i : 2 * i + 96])) for i in range(20)]
+    cuts = [tracker.cut(np.ascontiguousarray(picture[:, 2 * i : 2 * i + 96])) for i in range(20)]
     assert cuts == [False] * 20
     tracker.update(19, [face(100, 100)])
-    assert tracker.begin(20, other)
+    assert tracker.cut(other)
+    tracker.begin(20, True)
     assert [f.track for f in tracker.update(20, [face(100, 100)])] == [1]
-    assert not tracker.begin(21, other)
+    assert not tracker.cut(other)
 
 
 def test_a_flash_of_brightness_noise_is_no_cut() -> None:
     rng = np.random.default_rng(4)
     base = rng.integers(30, 200, (54, 96, 3)).astype(np.int16)
     tracker = Tracker()
-    for index in range(10):
+    for _ in range(10):
         noisy = np.clip(base + rng.normal(0, 4, base.shape), 0, 255).astype(np.uint8)
-        assert not tracker.begin(index, noisy)
+        assert not tracker.cut(noisy)
 
 
 @settings(deadline=None, max_examples=60)

@@ -82,6 +82,20 @@ class FaceFinder:
             faces = [replace(f, embedding=e) for f, e in zip(faces, self._embedder(np.stack(crops)), strict=True)]
         return self._told(faces, expressions)
 
+    def follow(self, frame: Frame, faces: Sequence[Face], *, expressions: bool = False) -> list[Face | None]:
+        """Faces of the frame before or after, each where it is in this one; None where that is in doubt.
+
+        At a fifth of the cost of finding them; faces that were not there are not seen.
+        """
+        if not faces:
+            return []
+        found = self._search.follow(frame, faces)
+        seen = [face for face in found if face is not None]
+        if seen and expressions:
+            scores = iter(self._expression(np.stack([face.mesh for face in seen])))
+            found = [None if face is None else replace(face, blendshapes=next(scores)) for face in found]
+        return found
+
     def recover(self, frame: Frame, places: Sequence[FloatArray], *, expressions: bool = False) -> tuple[Face, ...]:
         """Faces that robust search finds where some were last seen, (4,) boxes in pixels; none where it is off.
 

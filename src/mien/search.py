@@ -27,6 +27,8 @@ GAIN = 0.15
 PASSES = 2
 """The landmarker runs this often, each time on the upright crop that its last mesh asks for."""
 PRESENCE = 0.5
+STEP, GROWTH = 0.35, 1.25
+"""How far a face moves from frame to frame at most, as a share of its size, and how much it grows."""
 BATCH = 16
 
 
@@ -78,6 +80,16 @@ class Search:
             if _agree(hit, mesh, float(sure), self.trusting)
         ])  # fmt: skip
 
+    def follow(self, frame: Frame, faces: Sequence[Face]) -> list[Face | None]:
+        """Faces of the frame before or after, each where it is in this one; None where that is in doubt.
+
+        The landmarker looks where its mesh was, as in MediaPipe's face mesh (Kartynnik et al. 2019); no detector does.
+        """
+        meshes, presence = self._landmarks(frame, None, [region_of_mesh(face.mesh) for face in faces])
+        found = [_moved(face, mesh, float(sure)) for face, mesh, sure in zip(faces, meshes, presence, strict=True)]
+        apart = {id(face) for face in unique([face for face in found if face is not None])}
+        return [face if id(face) in apart else None for face in found]
+
     def _righted(self, frame: Frame, base: View, hit: Detection) -> Detection:
         """The detection with keypoints from an upright look at it.
 
@@ -100,7 +112,7 @@ class Search:
                     break
         return best
 
-    def _landmarks(self, frame: Frame, base: View, regions: Sequence[Region]) -> tuple[FloatArray, FloatArray]:
+    def _landmarks(self, frame: Frame, base: View | None, regions: Sequence[Region]) -> tuple[FloatArray, FloatArray]:
         """(N, 478, 3) meshes in frame pixels and (N,) presence."""
         size = self.landmarker.size
         meshes, presence = np.zeros((len(regions), 478, 3), np.float32), np.zeros(len(regions), np.float32)
@@ -124,6 +136,20 @@ def _agree(hit: Detection, mesh: FloatArray, presence: float, trusting: bool) ->
     apart = np.linalg.norm(keypoints_of_mesh(mesh) - hit.keypoints, axis=1).mean()
     limit = 0.2 if presence >= PRESENCE else 0.1 * (trusting and hit.score >= SURE)
     return bool(apart < limit * max(hit.bbox[2:] - hit.bbox[:2]))
+
+
+def _moved(face: Face, mesh: FloatArray, presence: float) -> Face | None:
+    """The face with a mesh of another frame, unless it is no face any more, or leapt."""
+    before, now = face.mesh[:, :2], mesh[:, :2]
+    old, new = (np.stack([points.min(0), points.max(0)]) for points in (before, now))
+    size, grown = float(np.ptp(old, axis=0).max()), float(np.ptp(new, axis=0).max())
+    step = float(np.linalg.norm(new.mean(0) - old.mean(0)))
+    ratio = grown / max(size, 1e-3)
+    if presence < PRESENCE or step > STEP * size or not 1 / GROWTH < ratio < GROWTH:
+        return None
+    corners = (face.bbox.reshape(2, 2) - old.mean(0)) * ratio + new.mean(0)
+    bbox = corners.reshape(4).astype(np.float32)
+    return Face(bbox, face.score, keypoints_of_mesh(mesh), mesh, presence)
 
 
 def unique(faces: Sequence[Face], first: int = 0) -> list[Face]:

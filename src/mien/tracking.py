@@ -112,7 +112,8 @@ class _Live:
 class Tracker:
     """Numbers the faces of frames given in order; causal, so it serves live work too.
 
-    For each frame call `begin`, embed the faces that `unsure` names, then call `update`.
+    For each frame call `begin` with what `cut` says of its thumbnail, embed the faces that `unsure` names, then call
+    `update`.
     """
 
     def __init__(self) -> None:
@@ -120,13 +121,14 @@ class Tracker:
         self._next = 0
         self._colours: FloatArray | None = None
 
-    def begin(self, index: int, thumbnail: ByteArray) -> bool:
-        """Look for a scene cut before frame `index`; a cut ends all tracks. True on a cut."""
-        colours = _colours(thumbnail)
-        cut = self._colours is not None and _difference(self._colours, colours) > CUT
-        self._colours = colours
+    def cut(self, thumbnail: ByteArray) -> bool:
+        """Whether a scene begins with the next frame; may be asked for some frames ahead, in order."""
+        before, self._colours = self._colours, _colours(thumbnail)
+        return before is not None and _difference(before, self._colours) > CUT
+
+    def begin(self, index: int, cut: bool) -> None:
+        """Go to frame `index`; a cut ends all tracks."""
         self._live = [] if cut else [track for track in self._live if index - track.last <= GAP + 1]
-        return cut
 
     def unsure(self, index: int, faces: Sequence[Face]) -> list[bool]:
         """For each face, whether `update` profits from its embedding: new, contested, jumped or due for a sample."""
@@ -174,7 +176,7 @@ def _cost(track: _Live, index: int, face: Face) -> float:
     wait = index - track.last - 1
     if distance > 0.7 + 0.1 * wait or not 0.5 < growth < 2:
         return np.inf
-    cost = (1 - _overlap(face.bbox, track.predicted(index))) + distance
+    cost = (1 - overlap(face.bbox, track.predicted(index))) + distance
     if track.embedding is not None and face.embedding is not None:
         likeness = float(track.embedding @ face.embedding)
         if likeness < STRANGER and _jumped(track, index, face):
@@ -310,7 +312,7 @@ def _size(bbox: FloatArray) -> float:
     return max(1.0, float(np.sqrt(max(0.0, float((bbox[2] - bbox[0]) * (bbox[3] - bbox[1]))))))
 
 
-def _overlap(a: FloatArray, b: FloatArray) -> float:
+def overlap(a: FloatArray, b: FloatArray) -> float:
     """Intersection over union."""
     low, high = np.maximum(a[:2], b[:2]), np.minimum(a[2:], b[2:])
     common = float(np.prod(np.maximum(high - low, 0)))
