@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from mien.fusion import INPUTS, OUTPUTS, SIDE
 from training.onnx_file import write
-from training.swapgan.model import HELD, SwapGAN
+from training.swapgan.model import HELD, MOVED, SwapGAN
 
 CHANNELS = (3, 3, 1, 1, 1, 1)
 
@@ -68,7 +68,7 @@ def main() -> None:
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("file", type=Path)
     args = parser.parse_args()
-    net = SwapGAN(held=HELD)
+    net = SwapGAN(held=HELD, moved=MOVED)
     net.load_state_dict(torch.load(args.checkpoint, weights_only=True)["average"])
     export(net, args.file)
     load_exported(net, args.file)  # weights as float16 hold them

@@ -28,6 +28,9 @@ FLOW = 2.5
 HELD = 0.7
 """How much less of the correction of brightness is used well inside the face than was learnt. It follows the target's
 shading into the relief of the face, which is where recognition networks see who it is; at the rim all of it is used."""
+MOVED = 0.15
+"""Share of the learnt displacement that is used. The teacher likes features moved to where the source has them; but
+how a mouth or a brow is drawn up is the target's expression, and more than a little of it changes that."""
 COARSE, SPREAD = 16, 2.2
 """Side of the grid on which the light is estimated, and the Gaussian's width in its cells."""
 RIM = 0.7
@@ -105,11 +108,12 @@ class SwapGAN(nn.Module):
 
     Args:
         held: share of the correction of brightness that is left out well inside the face: none in training.
+        moved: share of the displacement that is used: all in training.
     """
 
-    def __init__(self, widths: tuple[int, int, int, int] = WIDTHS, held: float = 0.0) -> None:
+    def __init__(self, widths: tuple[int, int, int, int] = WIDTHS, held: float = 0.0, moved: float = 1.0) -> None:
         super().__init__()
-        self.held = held
+        self.held, self.moved = held, moved
         a, b, c, d = widths
         self.stem = conv(4 * 13, a)
         self.down1 = nn.Sequential(conv(a, b, 3, 2), Residual(b))
@@ -168,7 +172,7 @@ class SwapGAN(nn.Module):
         y = self.mix3(x3 + _up(self.up3(y)))
         y = self.mix2(x2 + _up(self.up2(y)))
         # Displacements are smooth: a quarter of the crop's grid is enough.
-        flow = FLOW * torch.tanh(_up(_up(self.move(y))) / FLOW)
+        flow = self.moved * FLOW * torch.tanh(_up(_up(self.move(y))) / FLOW)
         y = self.mix1(x1 + _up(self.up1(y)))
         said = functional.pixel_shuffle(self.head(y), 2)
         gain = contrast.log() + GAIN * torch.tanh(said[:, :3] / GAIN)

@@ -59,7 +59,7 @@ class Weights:
     """Places that the source shows and the target does not hide, where the texture is not used."""
     flat: float = 0.02
     """Unevenness of the maps."""
-    still: float = 1.5
+    still: float = 0.5
     """Unevenness of the displacement."""
     fooled: float = 0.015
 

@@ -39,7 +39,7 @@ MAPS = (3, 3, 1, 2)
         licence="Apache-2.0",
         commercial=True,
         origin="mien: trained on synthetic faces and consenting volunteers; see training/swapgan",
-        weights=Weights("swapgan.onnx", "3e3ac761cfb6b2fa90ad2b1c749a4b6729d13de2ea8adc1e62a9765dc719f8ce", 2988400),
+        weights=Weights("swapgan.onnx", "e7fdf7689068ebad7ab7d1f5b1c9bdfca391f0fd610902fb537b0d028f2383d5", 2990618),
     )
 )
 class TextureSwapper:
