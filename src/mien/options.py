@@ -117,7 +117,7 @@ class SwapOptions(AnalyzeOptions):
         "skin_hair+occluder", "request", "Models that find what covers a source's face, joined by +."
     )
     fusion: Fusion = _field(
-        "classic",
+        "swapgan",
         "request",
         "How the texture swapper blends: swapgan by its network, classic by arithmetic alone.",
     )

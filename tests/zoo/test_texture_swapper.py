@@ -58,7 +58,7 @@ def spotted() -> IdentityData:
 def swap(
     crop: Image, face: Face, who: IdentityData, masks: Mapping[str, FloatArray] | None = None, skin_tone: float = 0.0
 ) -> Patch:
-    (patch,) = TextureSwapper("cpu")([crop], [face], [masks], Source(who), Style(skin_tone=skin_tone))
+    (patch,) = TextureSwapper("cpu")([crop], [face], [masks], Source(who), Style(skin_tone=skin_tone, fusion="classic"))
     height, width = crop.shape[:2]
     assert patch.rgb.shape == (height, width, 3) and patch.mask.shape == (height, width)
     assert patch.rgb.dtype == patch.mask.dtype == np.float32
@@ -148,13 +148,13 @@ def test_a_batch_is_its_parts(spotted: IdentityData) -> None:
     meshes[1] = meshes[1] - np.array([20, 10, 0], np.float32)
     faces = [heads.face(mesh, OTHER, STILL) for mesh in meshes]
     masks = [None, {"occluder": np.zeros((50, 60), np.float32)}]
-    both = TextureSwapper("cpu")(crops, faces, masks, Source(spotted), Style())
+    both = TextureSwapper("cpu")(crops, faces, masks, Source(spotted), Style(fusion="classic"))
     assert len(both) == 2
     for patch, crop, face, mask in zip(both, crops, faces, masks, strict=True):
         alone = swap(crop, face, spotted, mask)
         np.testing.assert_array_equal(patch.rgb, alone.rgb)
         np.testing.assert_array_equal(patch.mask, alone.mask)
-    assert TextureSwapper("cpu")([], [], [], Source(spotted), Style()) == []
+    assert TextureSwapper("cpu")([], [], [], Source(spotted), Style(fusion="classic")) == []
 
 
 @pytest.mark.parametrize("who", [ME, OTHER], ids=["one person", "strangers"])

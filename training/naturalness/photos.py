@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import multiprocessing
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -74,7 +75,7 @@ def look_at(paths: Sequence[Path], work: Path, jobs: int) -> list[Photo]:
     files = [work / f"{path.parent.name}_{path.stem}.npz" for path in paths]
     missing = [(path, file) for path, file in zip(paths, files, strict=True) if not file.exists()]
     if missing:
-        with ProcessPoolExecutor(jobs) as pool:
+        with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
             list(pool.map(_store, missing, chunksize=4))
     loaded = (_load(file) for file in files)
     return [photo for photo in loaded if photo is not None]

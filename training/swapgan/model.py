@@ -25,7 +25,7 @@ CONTRAST = (0.8, 1.2)
 """Bounds of the contrast that follows from the light alone."""
 FLOW = 2.5
 """Bound of the displacement, in pixels of the crop: what a landmarker errs, and a little of a face's shape."""
-HELD = 0.7
+HELD = 0.5
 """How much less of the correction of brightness is used well inside the face than was learnt. It follows the target's
 shading into the relief of the face, which is where recognition networks see who it is; at the rim all of it is used."""
 MOVED = 0.15

@@ -160,7 +160,7 @@ class Style:
     """0 keeps the target's skin tone, 1 takes the source's."""
     shape: float = 1.0
     """0 keeps the target's shape of the face, 1 takes the source's."""
-    fusion: Fusion = "classic"
+    fusion: Fusion = "swapgan"
     """How the texture swapper blends."""
 
 

@@ -39,7 +39,7 @@ MAPS = (3, 3, 1, 2)
         licence="Apache-2.0",
         commercial=True,
         origin="mien: trained on synthetic faces and consenting volunteers; see training/swapgan",
-        weights=Weights("swapgan.onnx", "e7fdf7689068ebad7ab7d1f5b1c9bdfca391f0fd610902fb537b0d028f2383d5", 2990618),
+        weights=Weights("swapgan.onnx", "51ac6f237972a6afc23ba70abda10c4578e11158c0d1596d082567d23d5f6996", 2990618),
     )
 )
 class TextureSwapper:
