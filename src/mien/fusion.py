@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 
 from mien.atlas import atlas
-from mien.chart import Chart, border, chart_of, mouth, resize, shifted, visible
+from mien.chart import Chart, border, mouth, resize, shifted, turned, visible
 from mien.classic import Blended
 from mien.color import smooth
 from mien.geometry import transform, warp
@@ -66,7 +66,8 @@ def view_of(target: Reshaped, identity: IdentityData) -> View:
     """What the network is given of one face."""
     matrix = upright_matrix(target.mesh, MARGIN, SIDE)
     points = np.concatenate([transform(target.mesh[:, :2], matrix), target.mesh[:, 2:]], axis=1)
-    chart = chart_of(np.ascontiguousarray(points[:SURFACE, :2]), points[:SURFACE, 2], SIDE, SIDE)
+    extent = float(np.ptp(points[:SURFACE, :2], axis=0).max())
+    chart = turned(target.chart, _from_grid(target, matrix), extent, SIDE)
     crop = np.asarray(warp(target.crop, matrix, SIDE, SIDE), np.float32)
     masks = target.masks
     if masks is not None:
@@ -103,19 +104,24 @@ def blend(
     bias = bias - _glare(view, gain, bias)[..., None]
     chart = target.chart
     # By way of the chart's grid: cubic, since maps are scaled up by much, which at the crop's size would cost more.
-    step = chart.width / width
-    linear, shift = view.matrix[:, :2] / step, view.matrix @ np.array([0.5 / step - 0.5, 0.5 / step - 0.5, 1])
-    onto = np.c_[linear, shift].astype(np.float32)
+    onto = _from_grid(target, view.matrix)
     shown = np.clip(2 * share[..., 0] / np.maximum(view.mask, 1e-2), 0, 1)
     joined = np.concatenate([np.exp(gain), bias, share, np.minimum(view.seen, shown)[..., None]], axis=2)
     there = np.concatenate([_laid(part, onto, chart) for part in np.split(joined, 2, axis=2)], axis=2)
     there[..., 6] *= border(chart) > 0  # the mesh's outline is finer than the view
-    drift = _laid(np.asarray(flow @ np.linalg.inv(linear).T, np.float32), onto, chart)
+    drift = _laid(np.asarray(flow @ np.linalg.inv(onto[:, :2]).T, np.float32), onto, chart)
     uv = resize(shifted(chart, drift).uv, width, height)
     gain, bias = resize(there[..., :3], width, height), resize(there[..., 3:6], width, height)
     drawn = np.clip(sample(identity.texture, uv, target.extent), 0, 1)
     alpha, seen = (np.clip(resize(there[..., k], width, height), 0, 1) for k in (6, 7))
     return Blended(np.clip(drawn * gain + bias, 0, 1), alpha, seen)
+
+
+def _from_grid(target: Reshaped, matrix: FloatArray) -> FloatArray:
+    """(2, 3) to the view from the pixels of the chart's grid, by the one from those of the crop."""
+    step = target.chart.width / target.crop.shape[1]
+    shift = matrix @ np.array([0.5 / step - 0.5, 0.5 / step - 0.5, 1])
+    return np.asarray(np.c_[matrix[:, :2] / step, shift], np.float32)
 
 
 def _glare(view: View, gain: FloatArray, bias: FloatArray) -> FloatArray:
