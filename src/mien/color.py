@@ -35,18 +35,29 @@ def from_lab(lab: FloatArray) -> FloatArray:
 def smooth(values: FloatArray, weight: FloatArray, sigma: float) -> FloatArray:
     """Gaussian mean of (H, W, C) values, each counted by its (H, W) weight (normalised convolution).
 
-    Where no weight is near, wider neighbourhoods answer, so the result is defined everywhere.
+    Where no weight is near, wider neighbourhoods answer, so the result is defined everywhere. Wide means are made on a
+    coarser grid, where they cost little and lose nothing.
     """
+    height, width = weight.shape
     weighted = np.concatenate([values * weight[..., None], weight[..., None]], axis=2)
+    step = max(1.0, min(sigma / 4, min(height, width) / 8))
+    if step >= 1.5:
+        size = (max(1, round(width / step)), max(1, round(height / step)))
+        weighted = np.asarray(cv2.resize(weighted, size, interpolation=cv2.INTER_AREA), np.float32)
+        sigma /= step
+    pixels = weighted.shape[0] * weighted.shape[1]
+    *sums, all_of_it = np.ones(pixels, np.float32) @ weighted.reshape(pixels, -1)  # faster than a sum
+    mean = np.array(sums, np.float32) / max(float(all_of_it), 1e-6)
     near, far = _blur(weighted, sigma), _blur(weighted, 3 * sigma)
     total = near + 0.02 * far
-    *sums, all_of_it = np.ones(weight.size, np.float32) @ weighted.reshape(weight.size, -1)  # faster than a sum
-    mean = np.array(sums, np.float32) / max(float(all_of_it), 1e-6)
-    return np.asarray((total[..., :-1] + 1e-5 * mean) / (total[..., -1:] + 1e-5), np.float32)
+    found = np.asarray((total[..., :-1] + 1e-5 * mean) / (total[..., -1:] + 1e-5), np.float32)
+    if step >= 1.5:
+        found = np.asarray(cv2.resize(found, (width, height), interpolation=cv2.INTER_LINEAR), np.float32)
+    return found.reshape(height, width, -1)
 
 
 def _blur(values: FloatArray, sigma: float) -> FloatArray:
-    """Gaussian blur of (H, W, C); wide ones on a coarser grid, where they cost little and lose nothing."""
+    """Gaussian blur of (H, W, C); wide ones on a coarser grid."""
     height, width = values.shape[:2]
     step = max(1.0, min(sigma / 4, min(height, width) / 8))
     if step < 1.5:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import cv2
 import numpy as np
@@ -27,6 +28,8 @@ OFF_TONE = (18.0, 30.0)
 """Distance in Lab from the skin around it at which skin begins to be doubted, and is not used."""
 GAP = 0.07
 """Width of gaps that are filled from the skin around them, as a share of the texture."""
+COARSE, FINE = 256, 512
+"""Most pixels a side at which what is slow, and what is fine but not sharp, is made."""
 WHOLE = 0.75
 """Mean trust around an eye below which all of it, brow included, is taken from the other side."""
 SEEN = 0.9
@@ -164,9 +167,11 @@ def _mirrored(seen: Texture, maps: Atlas, levels: int) -> Texture:
 
 
 def _lit_like(texture: Texture, best: Texture, maps: Atlas) -> FloatArray:
-    lab = to_lab(texture.rgb)
-    weight = texture.trust * best.trust * maps.skin
-    return from_lab(lab + robust_offset(lab, to_lab(best.rgb), weight, 0.08 * maps.size))
+    lab, side = to_lab(texture.rgb), min(maps.size, COARSE)
+    # The light changes slowly: it is compared on a small picture.
+    both = (lab, to_lab(best.rgb), texture.trust * best.trust * maps.skin)
+    own, wanted, weight = (_scaled(part, side) for part in both)
+    return from_lab(lab + _scaled(robust_offset(own, wanted, weight, 0.08 * side), maps.size))
 
 
 def _seen_surface(masks: Mapping[str, FloatArray], maps: Atlas, x: FloatArray, y: FloatArray) -> FloatArray:
@@ -191,6 +196,9 @@ def _plain(lab: FloatArray, trust: FloatArray, maps: Atlas) -> FloatArray:
 
     Fine lines stay, and so does the middle of the face, where shade and shine are the face's own.
     """
+    if maps.size > FINE:
+        small = _plain(_scaled(lab, FINE), _scaled(trust, FINE), atlas(FINE))
+        return _scaled(small, maps.size)
     weight = trust * maps.skin * (1 - maps.beard)
     around = smooth(lab, weight, 0.2 * maps.size)
     for _ in range(2):
@@ -210,8 +218,9 @@ def _healed(rgb: FloatArray, trust: FloatArray, seen: FloatArray, maps: Atlas) -
     What is not trusted must not leak into its neighbours when scales are mixed later.
     """
     size = rgb.shape[0]
-    kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (round(GAP * size),) * 2)
-    gap = np.asarray(cv2.morphologyEx(trust, cv2.MORPH_CLOSE, kernel), np.float32)
+    side = min(size, COARSE)
+    kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (round(GAP * side),) * 2)
+    gap = np.maximum(trust, _scaled(cv2.morphologyEx(_scaled(trust, side), cv2.MORPH_CLOSE, kernel), size))
     # The colours next to what is hidden are those of soft borders and shadows: look a little further away.
     sure = np.asarray(cv2.erode(trust, np.ones((round(0.03 * size),) * 2, np.uint8)), np.float32) ** 2
     skin = smooth(rgb, sure, 0.06 * size)
@@ -221,9 +230,11 @@ def _healed(rgb: FloatArray, trust: FloatArray, seen: FloatArray, maps: Atlas) -
         # Telea, "An image inpainting technique based on the fast marching method", 2004. Nothing doubted may
         # serve as its source, so all of it nearby is drawn anew, though only the hole is used.
         doubted = _grown(trust < 0.6, 0.008 * size) & _grown(hole > 0, GAP * size)
-        joined = cv2.inpaint(as_bytes(rgb), doubted, 0.012 * size, cv2.INPAINT_TELEA)
+        side = min(size, FINE)
+        small = (_scaled(doubted.astype(np.float32), side) > 0).astype(np.uint8)
+        joined = cv2.inpaint(as_bytes(_scaled(rgb, side)), small, 0.012 * side, cv2.INPAINT_TELEA)
         share = np.asarray(cv2.GaussianBlur(hole.astype(np.float32), (0, 0), 0.003 * size), np.float32)
-        rgb = rgb + share[..., None] * (as_float(joined) - rgb)
+        rgb = rgb + share[..., None] * (_scaled(as_float(joined), size) - rgb)
         kept = np.maximum(kept, share)
         trust = np.maximum(trust, MIRROR * gap * maps.skin * share)
     # Eyes, lips and nostrils cannot be made of skin; but what is in front of them is not theirs.
@@ -231,6 +242,14 @@ def _healed(rgb: FloatArray, trust: FloatArray, seen: FloatArray, maps: Atlas) -
     kept = np.maximum(kept, features)
     skin = skin + kept[..., None] * (rgb - skin)
     return Texture(np.asarray(skin, np.float32), np.asarray(trust, np.float32))
+
+
+def _scaled(values: Any, side: int) -> FloatArray:
+    """(side, side[, C]) of a square map."""
+    if len(values) == side:
+        return np.asarray(values, np.float32)
+    how = cv2.INTER_AREA if len(values) > side else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(values, (side, side), interpolation=how), np.float32)
 
 
 def _grown(mask: npt.NDArray[np.bool_], by: float) -> ByteArray:
