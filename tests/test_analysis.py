@@ -263,7 +263,7 @@ def test_frames_become_an_analysis_with_tracks_and_sampled_embeddings() -> None:
         assert [i for i in range(30) if made.raw(i)[0].embedding is not None] == finder.embedded == [0, 12, 24]
         assert made.time(10) == pytest.approx(0.4)
     assert told == list(range(1, 31))
-    assert set(timings) == {"decode", "analyze"}
+    assert set(timings) == {"decode", "cut", "analyze"}
     assert SAMPLE_EVERY == 12
 
 

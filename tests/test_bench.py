@@ -31,7 +31,7 @@ def test_a_clip_is_measured(quick: Path) -> None:
     assert (Path(found.file).name, found.width, found.height, found.frames) == ("clip.mp4", 512, 512, 5)
     assert found.ratio == pytest.approx(found.fps / found.limit_fps, abs=0.01)
     assert 0 < found.fps < found.limit_fps
-    assert set(found.stages) == {"decode", "analyze", "find", "mask", "swap", "paste", "encode"}
+    assert set(found.stages) == {"decode", "cut", "analyze", "find", "mask", "swap", "paste", "encode"}
     assert {(each.name, each.task) for each in found.models} == {
         ("texture", "swapper"),
         ("yunet", "detector"),

@@ -120,7 +120,7 @@ def test_a_swap_writes_its_profile(examples: Path, models: Zoo, tmp_path: Path, 
     calls = rows(json.loads(trace.read_text())["traceEvents"])
     assert set(calls) == {
         "source: identity",
-        *(f"analyze: {name}" for name in ("decode", "analyze")),
+        *(f"analyze: {name}" for name in ("decode", "cut", "analyze")),
         *(f"render: {name}" for name in ("decode", "find", "mask", "swap", "paste", "encode")),
     }
     assert {len(calls[f"render: {name}"]) for name in ("find", "mask", "swap", "paste")} == {report.frames}

@@ -61,17 +61,21 @@ class FrameAnalyzer:
 
     def __call__(self, frame: TimedFrame) -> tuple[tuple[Face, ...], bool]:
         """The faces of one frame, numbered by track, and whether a new scene begins."""
-        (found,) = self.group([frame])
-        return found
+        cut = self.cut(frame)
+        (found,) = self.group([frame], [cut])
+        return found, cut
 
-    def group(self, frames: Sequence[TimedFrame]) -> list[tuple[tuple[Face, ...], bool]]:
-        """The same of some frames that follow each other."""
-        cuts = [self._tracker.cut(frame.thumbnail(THUMBNAIL)) for frame in frames]
+    def cut(self, frame: TimedFrame) -> bool:
+        """Whether a new scene begins with a frame; may run ahead of `group`, in a thread of its own."""
+        return self._tracker.cut(frame.thumbnail(THUMBNAIL))
+
+    def group(self, frames: Sequence[TimedFrame], cuts: Sequence[bool]) -> list[tuple[Face, ...]]:
+        """The faces of some frames that follow each other, by what `cut` said of each."""
         found = self._forward(frames, cuts)
         self._back(frames, cuts, found)
         tracked = [self._tracked(*each) for each in zip(frames, cuts, found, strict=True)]
         self._last = tracked[-1]
-        return list(zip(tracked, cuts, strict=True))
+        return tracked
 
     def _forward(self, frames: Sequence[TimedFrame], cuts: Sequence[bool]) -> list[list[Face]]:
         found, before = list[list[Face]](), list(self._last)
@@ -145,10 +149,14 @@ def analyze_frames(
         MediaError: there is no frame.
     """
 
-    def analyze(group: Sequence[TimedFrame]) -> list[tuple[TimedFrame, tuple[Face, ...], bool]]:
-        return [(frame, *each) for frame, each in zip(group, analyzer.group(group), strict=True)]
+    def begins(frame: TimedFrame) -> tuple[TimedFrame, bool]:
+        return frame, analyzer.cut(frame)
 
-    stages = [Stage("analyze", analyze, GROUP)]
+    def analyze(group: Sequence[tuple[TimedFrame, bool]]) -> list[tuple[TimedFrame, tuple[Face, ...], bool]]:
+        frames, cuts = zip(*group, strict=True)
+        return list(zip(frames, analyzer.group(frames, cuts), cuts, strict=True))
+
+    stages = [Stage("cut", begins), Stage("analyze", analyze, GROUP)]
     writer: AnalysisWriter | None = None
     with ExitStack() as stack:
         run: Run[Any] = stack.enter_context(
