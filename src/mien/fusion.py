@@ -106,7 +106,9 @@ def blend(
     # By way of the chart's grid: cubic, since maps are scaled up by much, which at the crop's size would cost more.
     onto = _from_grid(target, view.matrix)
     shown = np.clip(2 * share[..., 0] / np.maximum(view.mask, 1e-2), 0, 1)
-    joined = np.concatenate([np.exp(gain), bias, share, np.minimum(view.seen, shown)[..., None]], axis=2)
+    # What either of the masker and the network takes for something in front of the face stays there.
+    kept = share * view.seen[..., None]
+    joined = np.concatenate([np.exp(gain), bias, kept, np.minimum(view.seen, shown)[..., None]], axis=2)
     there = np.concatenate([_laid(part, onto, chart) for part in np.split(joined, 2, axis=2)], axis=2)
     there[..., 6] *= border(chart) > 0  # the mesh's outline is finer than the view
     drift = _laid(np.asarray(flow @ np.linalg.inv(onto[:, :2]).T, np.float32), onto, chart)

@@ -15,6 +15,8 @@ from mien.mesh import SURFACE
 from mien.shape import neutral, reshape
 from mien.types import Face, FloatArray
 
+NEAR = 0.02
+"""How near to what covers a face it is not reshaped, as a share of its extent."""
 STRENGTH = 1.15
 """Of the change of shape: a little more than all, since small and outer differences are held back."""
 
@@ -59,11 +61,20 @@ def reshaped(
     mesh = reshape(face.mesh, own, identity.shape, STRENGTH * strength)
     chart, moves = charted_in(mesh, width, height, (face.mesh - mesh)[:SURFACE, :2])
     back = cv2.GaussianBlur(moves, (0, 0), 1.5)
+    if masks is not None and "occluder" in masks:
+        back = back * _bare(masks["occluder"], chart)[..., None]
     full = resize(np.asarray(back, np.float32), width, height)
     warped = _displace(crop, full)
     if masks is not None:
         masks = {name: _displace_mask(mask, full) for name, mask in masks.items()}
     return Reshaped(warped, mesh, chart, masks, np.maximum(np.abs(full[..., 0]), np.abs(full[..., 1])) > 1 / 64)
+
+
+def _bare(occluder: FloatArray, chart: Chart) -> FloatArray:
+    """(h, w) 1 on the face, falling to 0 at what lies in front of it: that has a shape of its own."""
+    reach = max(1, round(NEAR * chart.extent))
+    cover = cv2.dilate(resize(occluder, chart.width, chart.height), np.ones((2 * reach + 1,) * 2, np.uint8))
+    return np.asarray(1 - np.clip(cv2.GaussianBlur(cover, (0, 0), reach), 0, 1), np.float32)
 
 
 def _displace(image: FloatArray, offset: FloatArray) -> FloatArray:
