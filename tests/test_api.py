@@ -123,7 +123,7 @@ def test_the_report_is_complete_and_ready_for_json(
     assert read["device"] == "cpu"
     assert {"yunet", "mesh478", "mobilefacenet"} <= {model["name"] for model in read["models"]}
     assert all(set(model) == {"name", "task", "licence", "commercial"} for model in read["models"])
-    assert set(read["timings"]) == {"decode", "analyze", "find", "mask", "swap", "paste", "encode"}
+    assert set(read["timings"]) == {"decode", "cut", "analyze", "find", "mask", "swap", "paste", "encode"}
     assert read["peak_memory_mb"] > 50
     assert read["seconds"] > 0
     (face,) = read["faces"]
