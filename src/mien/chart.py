@@ -10,7 +10,6 @@ import numpy as np
 
 from mien.atlas import atlas
 from mien.color import smooth
-from mien.geometry import warp
 from mien.mesh import MOUTH, SURFACE, interpolate, polygon_mask, rasterise, topology
 from mien.texture import sample, surface
 from mien.types import FloatArray
@@ -81,16 +80,6 @@ def _charted(
     uv = found[..., :2]
     uv = np.where(inside[..., None] > 0, uv, smooth(uv, inside, 2.0))
     return Chart(width, height, float(np.ptp(points, axis=0).max()), inside, uv.astype(np.float32)), found[..., 2:]
-
-
-def turned(chart: Chart, matrix: FloatArray, extent: float, side: int) -> Chart:
-    """The chart of the same face on another square, by the (2, 3) matrix from the grid's pixels to the square's.
-
-    Args:
-        extent: side of the face in pixels of the square.
-    """
-    inside = (warp(chart.inside, matrix, side, side) > 0.5).astype(np.float32)
-    return Chart(side, side, extent, inside, np.asarray(warp(chart.uv, matrix, side, side), np.float32))
 
 
 def shifted(chart: Chart, shift: FloatArray) -> Chart:

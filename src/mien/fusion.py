@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 
 from mien.atlas import atlas
-from mien.chart import Chart, border, mouth, resize, shifted, turned, visible
+from mien.chart import Chart, border, chart_of, mouth, resize, shifted, visible
 from mien.classic import Blended
 from mien.color import smooth
 from mien.geometry import transform, warp
@@ -66,8 +66,7 @@ def view_of(target: Reshaped, identity: IdentityData) -> View:
     """What the network is given of one face."""
     matrix = upright_matrix(target.mesh, MARGIN, SIDE)
     points = np.concatenate([transform(target.mesh[:, :2], matrix), target.mesh[:, 2:]], axis=1)
-    extent = float(np.ptp(points[:SURFACE, :2], axis=0).max())
-    chart = turned(target.chart, _from_grid(target, matrix), extent, SIDE)
+    chart = chart_of(np.ascontiguousarray(points[:SURFACE, :2]), points[:SURFACE, 2], SIDE, SIDE)
     crop = np.asarray(warp(target.crop, matrix, SIDE, SIDE), np.float32)
     masks = target.masks
     if masks is not None:
