@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from mien.errors import NoFaceError
-from mien.evaluate.faces import Examiner, overlap, pixels_of
+from mien.evaluate.faces import Examiner, pixels_of
 from mien.evaluate.judges import open_judges
 from mien.options import AnalyzeOptions
+from mien.tracking import overlap
 from mien.types import Face, Image
 from mien.zoo.registry import Zoo
 

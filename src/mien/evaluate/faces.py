@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from mien.color import as_bytes
 from mien.errors import NoFaceError
 from mien.evaluate.judges import Judge
 from mien.faces import COARSE, FaceFinder
 from mien.media import open_reader
 from mien.options import AnalyzeOptions
+from mien.tracking import overlap
 from mien.types import Box, ByteArray, Face, FloatArray
 from mien.views import ArrayFrame
 from mien.zoo.registry import Zoo
@@ -99,11 +98,3 @@ def pixels_of(path: Path) -> ByteArray:
     with open_reader(path) as reader:
         frame = next(iter(reader))
         return as_bytes(frame.read(Box(0, 0, frame.width, frame.height)))
-
-
-def overlap(a: FloatArray, b: FloatArray) -> float:
-    """Intersection over union of two (4,) boxes."""
-    low, high = np.maximum(a[:2], b[:2]), np.minimum(a[2:], b[2:])
-    shared = float(np.prod(np.maximum(high - low, 0)))
-    union = float(np.prod(a[2:] - a[:2]) + np.prod(b[2:] - b[:2])) - shared
-    return shared / max(union, 1e-6)
