@@ -247,6 +247,16 @@ def test_arrays_of_other_shapes_are_a_media_error(woman: Identity, tmp_path: Pat
         Identity.load(path)
 
 
+@pytest.mark.parametrize("name", ["mesh", "shape"])
+def test_points_far_out_are_a_media_error(woman: Identity, tmp_path: Path, name: str) -> None:
+    data = small(woman).data
+    values = getattr(data, name).copy()
+    values[7, 1] = -1e30
+    Identity(replace(data, **{name: values})).save(tmp_path / "odd.npz")
+    with pytest.raises(MediaError, match=r"odd\.npz: not an identity made by mien; make it again from its photos"):
+        Identity.load(tmp_path / "odd.npz")
+
+
 @pytest.mark.parametrize("name", ["embedding", "mesh", "shape"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_arrays_that_are_not_finite_are_a_media_error(woman: Identity, tmp_path: Path, name: str, value: float) -> None:

@@ -32,6 +32,8 @@ from mien.zoo.registry import Zoo
 MARGIN = 1.6
 """Side of the crop that a photo's face is unwrapped from, over the extent of its mesh."""
 FORMAT = 2
+FARTHEST = 1e6
+"""No point of a face is farther out, in pixels or cm; in a damaged file one may be."""
 _NAMES = ("embedding", "texture", "trust", "mesh", "shape")
 _RAW = "raw:"
 """Begins the names under which raw embeddings are saved."""
@@ -196,6 +198,8 @@ def _fit(values: Mapping[str, Any]) -> bool:
     if not all(np.isfinite(array).all() for array in (*numbers, *raw)) or any(array.ndim != 1 for array in raw):
         return False
     if ("photo" in values) != ("keypoints" in values):
+        return False
+    if any(np.abs(values[name]).max(initial=0) > FARTHEST for name in ("mesh", "shape", "keypoints") if name in values):
         return False
     side = values["trust"].shape[:1]
     shapes = {"texture": (*side, *side, 3), "trust": (*side, *side), "mesh": (POINTS, 3), "shape": (SURFACE, 3)}
