@@ -38,18 +38,6 @@ class Chart:
     """(h, w, 2) 0–1, continued outside the mesh."""
 
 
-def grid_size(width: int, height: int) -> tuple[int, int]:
-    """Width and height of the usual grid over a crop."""
-    scale = min(1.0, GRID / max(width, height))
-    return max(1, round(width * scale)), max(1, round(height * scale))
-
-
-def to_grid(mesh: FloatArray, small: tuple[int, int], width: int, height: int) -> FloatArray:
-    """(468, 2) surface points in the pixels of the grid `small` over a crop."""
-    scale = np.array([small[0] / width, small[1] / height], np.float32)
-    return np.asarray((mesh[:SURFACE, :2] + 0.5) * scale - 0.5, np.float32)
-
-
 def chart_in(mesh: FloatArray, width: int, height: int) -> Chart:
     """The chart of a (478, 3) mesh on the usual grid over a crop of width × height pixels."""
     return charted_in(mesh, width, height, np.empty((SURFACE, 0), np.float32))[0]
@@ -57,8 +45,11 @@ def chart_in(mesh: FloatArray, width: int, height: int) -> Chart:
 
 def charted_in(mesh: FloatArray, width: int, height: int, values: FloatArray) -> tuple[Chart, FloatArray]:
     """That chart, and (h, w, C) values of the (468, C) surface points on it; 0 outside of the mesh."""
-    small = grid_size(width, height)
-    return _charted(to_grid(mesh, small, width, height), mesh[:SURFACE, 2], *small, values)
+    shrink = min(1.0, GRID / max(width, height))
+    small = max(1, round(width * shrink)), max(1, round(height * shrink))
+    scale = np.array([small[0] / width, small[1] / height], np.float32)
+    points = np.asarray((mesh[:SURFACE, :2] + 0.5) * scale - 0.5, np.float32)
+    return _charted(points, mesh[:SURFACE, 2], *small, values)
 
 
 def chart_of(points: FloatArray, depth: FloatArray, width: int, height: int) -> Chart:

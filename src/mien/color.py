@@ -39,32 +39,38 @@ def smooth(values: FloatArray, weight: FloatArray, sigma: float) -> FloatArray:
     coarser grid, where they cost little and lose nothing.
     """
     height, width = weight.shape
-    weighted = np.concatenate([values * weight[..., None], weight[..., None]], axis=2)
-    step = max(1.0, min(sigma / 4, min(height, width) / 8))
-    if step >= 1.5:
-        size = (max(1, round(width / step)), max(1, round(height / step)))
-        weighted = np.asarray(cv2.resize(weighted, size, interpolation=cv2.INTER_AREA), np.float32)
-        sigma /= step
+    weighted, sigma = _coarse(np.concatenate([values * weight[..., None], weight[..., None]], axis=2), sigma)
     pixels = weighted.shape[0] * weighted.shape[1]
     *sums, all_of_it = np.ones(pixels, np.float32) @ weighted.reshape(pixels, -1)  # faster than a sum
     mean = np.array(sums, np.float32) / max(float(all_of_it), 1e-6)
     near, far = _blur(weighted, sigma), _blur(weighted, 3 * sigma)
     total = near + 0.02 * far
     found = np.asarray((total[..., :-1] + 1e-5 * mean) / (total[..., -1:] + 1e-5), np.float32)
-    if step >= 1.5:
-        found = np.asarray(cv2.resize(found, (width, height), interpolation=cv2.INTER_LINEAR), np.float32)
-    return found.reshape(height, width, -1)
+    return _enlarged(found, height, width).reshape(height, width, -1)
 
 
 def _blur(values: FloatArray, sigma: float) -> FloatArray:
     """Gaussian blur of (H, W, C); wide ones on a coarser grid."""
+    small, sigma = _coarse(values, sigma)
+    blurred = np.asarray(cv2.GaussianBlur(small, (0, 0), max(sigma, 0.1)), np.float32)
+    return _enlarged(blurred, *values.shape[:2])
+
+
+def _coarse(values: FloatArray, sigma: float) -> tuple[FloatArray, float]:
+    """(H, W, C) values on a grid on which a wide Gaussian is four pixels wide, and its width there."""
     height, width = values.shape[:2]
     step = max(1.0, min(sigma / 4, min(height, width) / 8))
     if step < 1.5:
-        return np.asarray(cv2.GaussianBlur(values, (0, 0), max(sigma, 0.1)), np.float32)
+        return values, sigma
     size = (max(1, round(width / step)), max(1, round(height / step)))
-    small = cv2.GaussianBlur(cv2.resize(values, size, interpolation=cv2.INTER_AREA), (0, 0), sigma / step)
-    return np.asarray(cv2.resize(small, (width, height), interpolation=cv2.INTER_LINEAR), np.float32)
+    return np.asarray(cv2.resize(values, size, interpolation=cv2.INTER_AREA), np.float32), sigma / step
+
+
+def _enlarged(values: FloatArray, height: int, width: int) -> FloatArray:
+    """What was made on such a grid at the size that it was made from."""
+    if values.shape[:2] == (height, width):
+        return values
+    return np.asarray(cv2.resize(values, (width, height), interpolation=cv2.INTER_LINEAR), np.float32)
 
 
 def robust_offset(

@@ -90,11 +90,10 @@ class FaceFinder:
         if not faces:
             return []
         found = self._search.follow(frame, faces)
-        seen = [face for face in found if face is not None]
-        if seen and expressions:
-            scores = iter(self._expression(np.stack([face.mesh for face in seen])))
-            found = [None if face is None else replace(face, blendshapes=next(scores)) for face in found]
-        return found
+        if not expressions:
+            return found
+        seen = iter(self._expressive([face for face in found if face is not None]))
+        return [None if face is None else next(seen) for face in found]
 
     def recover(self, frame: Frame, places: Sequence[FloatArray], *, expressions: bool = False) -> tuple[Face, ...]:
         """Faces that robust search finds where some were last seen, (4,) boxes in pixels; none where it is off.
@@ -109,10 +108,13 @@ class FaceFinder:
 
     def _told(self, faces: Sequence[Face], expressions: bool) -> tuple[Face, ...]:
         """The faces, largest first, with their expressions if asked for."""
-        if faces and expressions:
-            scores = self._expression(np.stack([face.mesh for face in faces]))
-            faces = [replace(f, blendshapes=s) for f, s in zip(faces, scores, strict=True)]
+        faces = self._expressive(faces) if expressions else faces
         return tuple(sorted(faces, key=lambda face: -_area(face.bbox)))
+
+    def _expressive(self, faces: Sequence[Face]) -> list[Face]:
+        """The faces with their expressions."""
+        scores = self._expression(np.stack([face.mesh for face in faces])) if faces else ()
+        return [replace(face, blendshapes=each) for face, each in zip(faces, scores, strict=True)]
 
     def find_in_image(self, image: Image, *, embeddings: bool = True, expressions: bool = False) -> tuple[Face, ...]:
         """Faces of an H×W×3 RGB array, uint8 or float32 0–1."""

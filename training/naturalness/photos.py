@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -27,7 +25,7 @@ from mien.shape import neutral
 from mien.texture import fuse, texture_size, unwrap
 from mien.types import Box, ByteArray, Face, FloatArray
 from mien.zoo.registry import Zoo
-from training.swapgan.faces import photos
+from training.swapgan.faces import photos, workers
 
 EXTENT = 216
 """Larger faces are shrunk to this extent, in pixels, which a small texture covers: the classifier sees them at 107."""
@@ -75,7 +73,7 @@ def look_at(paths: Sequence[Path], work: Path, jobs: int) -> list[Photo]:
     files = [work / f"{path.parent.name}_{path.stem}.npz" for path in paths]
     missing = [(path, file) for path, file in zip(paths, files, strict=True) if not file.exists()]
     if missing:
-        with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        with workers(jobs) as pool:
             list(pool.map(_store, missing, chunksize=4))
     loaded = (_load(file) for file in files)
     return [photo for photo in loaded if photo is not None]

@@ -6,10 +6,8 @@ A target is stored beside its swaps, cut out the same way, so what was done to i
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
 import random
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
@@ -31,9 +29,8 @@ from mien.zoo.contracts import Source, Style, Swapper
 from mien.zoo.registry import Zoo
 from mien.zoo.swappers.texture import TextureSwapper
 from training.naturalness.photos import Photo
+from training.swapgan.faces import workers
 
-SPAWN = multiprocessing.get_context("spawn")
-"""A forked child of a process with OpenCV's threads may wait for one of them for ever."""
 CHUNK = 16
 """Swaps that a process makes at a time."""
 KINDS: tuple[Fusion, ...] = ("classic", "swapgan")
@@ -142,7 +139,7 @@ def make(
         work_of: list[_Job] = [
             ([(found[s], found[t]) for s, t in (drawn[i] for i in part)], kind, view, weights) for part in parts
         ]
-        with ProcessPoolExecutor(jobs, mp_context=SPAWN) as pool:
+        with workers(jobs) as pool:
             crops = np.concatenate(list(pool.map(_made, work_of)))
         source, target = (np.array(column, np.int32) for column in zip(*drawn, strict=True))
         Swaps(crops, target, source).save(file)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import csv
 import logging
+import multiprocessing
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -72,6 +73,11 @@ class Faces:
 
     def __len__(self) -> int:
         return len(self.name)
+
+
+def workers(jobs: int) -> ProcessPoolExecutor:
+    """Processes of their own start: a fork of one that has OpenCV's threads may wait for one of them for ever."""
+    return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"))
 
 
 def photos(data: Path, part: str) -> Iterator[Path]:
@@ -139,7 +145,7 @@ def main() -> None:
     args = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     paths = list(photos(args.data, args.part))
-    with ProcessPoolExecutor(args.jobs) as pool:
+    with workers(args.jobs) as pool:
         found = [face for face in pool.map(face_of, paths, chunksize=8) if face is not None]
     log.info("%d of %d photos", len(found), len(paths))
     stacked: dict[str, Any] = {field: np.stack([face[field] for face in found]) for field in FIELDS}

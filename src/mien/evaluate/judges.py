@@ -159,7 +159,7 @@ def inner_features(model: onnx.ModelProto) -> bytes:
 
 
 class Classifier:
-    """Tells swapped faces from untouched ones: N×3×160×160 RGB 0–1 → N×1 logits, higher for swapped.
+    """Tells swapped faces from untouched ones: N×3×224×224 RGB 0–1 → N×1 logits, higher for swapped.
 
     Raises:
         ModelError: the file is missing or takes something else.

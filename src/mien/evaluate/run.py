@@ -76,7 +76,7 @@ def evaluate(
             beside photos, see `handplaced.read_points`.
         people: table of them; see `people.read_people`.
         evaluators: further judges of identity: ONNX files or names of embedders.
-        naturalness: ONNX file of a classifier of swapped faces: N×3×160×160 RGB 0–1, an upright crop of 1.5 times the
+        naturalness: ONNX file of a classifier of swapped faces: N×3×224×224 RGB 0–1, an upright crop of 1.5 times the
             target's mesh, to N×1 logits, higher for swapped.
         output: folder to write `report.json`, `report.md` and contact sheets to; made if it is not there.
         against: an earlier report whose figures `report.md` compares with.
